@@ -1,0 +1,27 @@
+# Two commands do everything: `make train` and `make test`. Both install what they need into .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: train test slow clean
+
+train: $(VENV)/.ready
+	$(BIN)/trustax train mcpo --env-id Pendulum-v1 --total-timesteps 300000 --num-seeds 4
+
+test: $(VENV)/.ready
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n auto
+
+slow: $(VENV)/.ready
+	$(BIN)/python -m pytest -m slow
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@

@@ -1,0 +1,41 @@
+"""Trust-region policy optimisation in JAX: MCPO and the methods it is measured against.
+
+>>> import trustax as tx
+>>> result = tx.train(tx.PPO(), "CartPole-v1", total_timesteps=16_384, num_seeds=2, quiet=True)
+>>> agent = result.agent(seed=0)
+>>> len(tx.evaluate(agent, "CartPole-v1", num_episodes=3).returns)
+3
+"""
+
+__version__ = "0.1.0"
+
+from trustax.agent import Agent, load
+from trustax.algorithms import MCPO, PPO
+from trustax.envs import make
+from trustax.errors import TrustaxError
+from trustax.evaluate import EvaluationResult, evaluate
+from trustax.interrupt import Interrupted
+from trustax.keeper import load_agent
+from trustax.run import Run
+from trustax.train import Result, train, train_run
+from trustax.types import BoxActions, DiscreteActions, EnvSpec
+
+__all__ = [
+    "MCPO",
+    "PPO",
+    "Agent",
+    "BoxActions",
+    "DiscreteActions",
+    "EnvSpec",
+    "EvaluationResult",
+    "Interrupted",
+    "Result",
+    "Run",
+    "TrustaxError",
+    "evaluate",
+    "load",
+    "load_agent",
+    "make",
+    "train",
+    "train_run",
+]

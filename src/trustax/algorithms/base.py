@@ -1,0 +1,176 @@
+"""The contract of an algorithm, and what all of them do alike before and after their own equation.
+
+An algorithm is a frozen dataclass of hyperparameters with two pure functions. It knows nothing of environments,
+files, clocks or loggers, and it is final: methods share functions, never behaviour by inheritance.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, Shaped
+
+from trustax.advantages import gae
+from trustax.distributions import Distribution
+from trustax.minimize import AdamState, adam_step
+from trustax.networks import Policy
+from trustax.objectives import (
+    clipped_value_loss,
+    expectation,
+    explained_variance,
+    importance_ratio,
+    standardize,
+)
+from trustax.types import EnvSpec, Metrics, Progress, Rollout
+
+
+class LearnerState(Protocol):
+    """Everything an algorithm remembers; a pytree of arrays."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that acts."""
+        ...
+
+
+@runtime_checkable
+class Algorithm(Protocol):
+    """Two pure functions; both may be compiled, and mapped over seeds."""
+
+    @property
+    def discount(self) -> float: ...
+
+    def init(self, key: Key[Array, ""], spec: EnvSpec) -> Any:
+        """The state before the first update."""
+        ...
+
+    def update(self, state: Any, rollout: Rollout, progress: Progress, key: Key[Array, ""]) -> tuple[Any, Metrics]:
+        """Learn from one rollout of `state.policy`. A metric is a scalar, or a series with one entry an update."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstOrder:
+    """The settings of every method that takes Adam steps on minibatches. Settings only: no method is inherited."""
+
+    learning_rate: float = 3e-4
+    """Step size of Adam at the start."""
+    decay_learning_rate: bool = True
+    """Decay the learning rate linearly to zero over the run."""
+    num_epochs: int = 10
+    """Passes over each rollout (K in the paper)."""
+    num_minibatches: int = 64
+    """Minibatches in each pass; one holds num_envs * horizon / num_minibatches samples."""
+    discount: float = 0.99
+    """Discount factor γ."""
+    gae_lambda: float = 0.95
+    """λ of generalised advantage estimation."""
+    value_cost: float = 0.5
+    """Weight of the value loss (c₁)."""
+    value_clip_range: float = 0.2
+    """How far a value may move from its old one before its loss is clipped."""
+    entropy_cost: float = 0.0
+    """Weight of the entropy bonus (c₂)."""
+    max_gradient_norm: float = 0.5
+    """Gradients are scaled down to this global norm."""
+    hidden_sizes: tuple[int, ...] = (64, 64)
+    """Widths of the hidden layers of actor and critic; image networks have their own."""
+
+    def learning_rate_at(self, progress: Progress) -> Float[Array, ""]:
+        """The step size of one iteration."""
+        remaining = progress.remaining if self.decay_learning_rate else 1.0
+        return jnp.asarray(self.learning_rate * remaining, jnp.float32)
+
+
+class Batch(eqx.Module):
+    """A rollout as a set of samples, with all that the old policy has to say of them."""
+
+    observation: Shaped[Array, "batch ..."]
+    action: Shaped[Array, "batch ..."]
+    advantage: Float[Array, "batch"]
+    value_target: Float[Array, "batch"]
+    weight: Float[Array, "batch"]
+    old_distribution: Distribution
+    old_log_prob: Float[Array, "batch"]
+    old_value: Float[Array, "batch"]
+
+
+class Evaluation(eqx.Module):
+    """What a policy says of the samples of a batch."""
+
+    distribution: Distribution
+    value: Float[Array, "batch"]
+    ratio: Float[Array, "batch"]
+
+
+def make_batch(policy: Policy, rollout: Rollout, discount: float, gae_lambda: float) -> Batch:
+    """Evaluate the policy that collected the rollout, and estimate advantages and value targets.
+
+    Advantages are standardized once over the rollout; the value target is G = Â + V_old with Â as estimated.
+    """
+    time, env = rollout.reward.shape
+    seen = rollout.observation.reshape((time + 1) * env, *rollout.observation.shape[2:])
+    distribution, values = policy.batch(seen)
+    value = values.reshape(time + 1, env)
+    advantage = gae(rollout.reward, value, rollout.terminated, rollout.truncated, discount, gae_lambda)
+    num_samples = time * env
+    action = rollout.action.reshape(num_samples, *rollout.action.shape[2:])
+    old_distribution = jax.tree.map(lambda x: x[:num_samples], distribution)
+    return Batch(
+        observation=seen[:num_samples],
+        action=action,
+        advantage=standardize(advantage, rollout.weight).reshape(num_samples),
+        value_target=(advantage + value[:-1]).reshape(num_samples),
+        weight=rollout.weight.reshape(num_samples),
+        old_distribution=old_distribution,
+        old_log_prob=old_distribution.log_prob(action),
+        old_value=values[:num_samples],
+    )
+
+
+def evaluate(policy: Policy, batch: Batch) -> Evaluation:
+    """π, V and τ = π/π_old of a policy on the samples of a batch."""
+    distribution, value = policy.batch(batch.observation)
+    return Evaluation(distribution, value, importance_ratio(distribution.log_prob(batch.action), batch.old_log_prob))
+
+
+def ascend(
+    settings: FirstOrder,
+    objective: Callable[[Evaluation], tuple[Float[Array, ""], Metrics]],
+    policy: Policy,
+    adam: AdamState,
+    batch: Batch,
+    learning_rate: Float[Array, ""],
+) -> tuple[Policy, AdamState, Metrics]:
+    """One Adam step up `objective` - c₁·value loss + c₂·entropy: the step of every first-order method."""
+
+    def loss_of(policy: Policy) -> tuple[Float[Array, ""], Metrics]:
+        new = evaluate(policy, batch)
+        gain, metrics = objective(new)
+        value_loss = clipped_value_loss(
+            new.value, batch.old_value, batch.value_target, batch.weight, settings.value_clip_range
+        )
+        entropy = expectation(new.distribution.entropy(), batch.weight)
+        loss = -gain + settings.value_cost * value_loss - settings.entropy_cost * entropy
+        return loss, metrics | {
+            "train/loss": loss,
+            "train/policy_gradient_loss": -gain,
+            "train/value_loss": value_loss,
+            "train/entropy_loss": -entropy,
+            "train/approx_kl": expectation(batch.old_distribution.kl(new.distribution), batch.weight),
+        }
+
+    gradient, metrics = jax.grad(loss_of, has_aux=True)(policy)
+    policy, adam, norm = adam_step(policy, gradient, adam, learning_rate, settings.max_gradient_norm)
+    return policy, adam, metrics | {"train/gradient_norm": norm}
+
+
+def batch_metrics(batch: Batch, learning_rate: Float[Array, ""]) -> Metrics:
+    """What is known once an iteration rather than once an update."""
+    return {
+        "train/explained_variance": explained_variance(batch.old_value, batch.value_target, batch.weight),
+        "train/learning_rate": learning_rate,
+    }

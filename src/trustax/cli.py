@@ -1,0 +1,118 @@
+"""The command line: `trustax train | resume | evaluate | plot`.
+
+Options are the fields of dataclasses, and their help is the fields' docstrings. A mistake is answered with one line on
+stderr and exit code 2; a run that was stopped and can go on ends with exit code 75.
+"""
+
+import contextlib
+import difflib
+import io
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from trustax.errors import TrustaxError
+from trustax.interrupt import EXIT_CODE, Interrupted
+
+USAGE = """\
+usage: trustax COMMAND ...
+
+  train METHOD --env-id ID   train one of: {methods}
+  resume RUN                 go on with a run that was stopped
+  evaluate RUN               run episodes with the agents of a run
+  plot RUN ...               draw the learning curves of runs
+
+trustax COMMAND --help tells the options, trustax --version the version.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and leave with its exit code."""
+    try:
+        sys.exit(_dispatch(list(sys.argv[1:] if arguments is None else arguments)))
+    except TrustaxError as error:
+        print(f"trustax: {error}", file=sys.stderr)
+        sys.exit(2)
+    except Interrupted as stopped:
+        print(f"trustax: {stopped}", file=sys.stderr)
+        sys.exit(EXIT_CODE)
+    except KeyboardInterrupt:
+        print("trustax: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if arguments[:1] == ["--version"]:
+        from trustax import __version__
+
+        print(f"trustax {__version__}")
+        return 0
+    from trustax import commands
+    from trustax.algorithms import ALGORITHMS
+
+    others: dict[str, Any] = {
+        "resume": commands.Resume,
+        "evaluate": commands.Evaluate,
+        "plot": commands.Plot,
+    }
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE.format(methods=", ".join(ALGORITHMS)), end="")
+        return 0 if arguments else 2
+    verb, *rest = arguments
+    _require_known("command", verb, ["train", *others])
+    if verb != "train":
+        _parse(others[verb], f"trustax {verb}", rest)()
+        return 0
+    if not rest or rest[0] in ("-h", "--help"):
+        print(f"usage: trustax train METHOD --env-id ID ...\n\nMETHOD is one of: {', '.join(ALGORITHMS)}")
+        return 0 if rest else 2
+    method, *rest = rest
+    _require_known("method", method, ALGORITHMS)
+    _parse(commands.Train[ALGORITHMS[method]], f"trustax train {method}", rest)()
+    return 0
+
+
+def _require_known(what: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        similar = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {similar[0]}?" if similar else f"there is {', '.join(known)}"
+        raise TrustaxError(f"there is no {what} {name!r}; {hint}")
+
+
+def _parse(command: Any, program: str, arguments: Sequence[str]) -> Any:
+    """The command with its options, or one line that says what is wrong with them."""
+    import tyro
+
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            parsed, unknown = tyro.cli(
+                command,
+                prog=program,
+                args=arguments,
+                config=(tyro.conf.OmitArgPrefixes,),
+                return_unknown_args=True,
+            )
+    except SystemExit as leaving:
+        if leaving.code:
+            raise TrustaxError(f"{_in_one_line(said.getvalue())}; see {program} --help") from None
+        raise
+    if unknown:
+        options = tyro.extras.get_parser(command, config=(tyro.conf.OmitArgPrefixes,)).format_help()
+        known = re.findall(r"--[a-z][a-z0-9-]+", options)
+        similar = difflib.get_close_matches(unknown[0], known, n=1)
+        hint = f"did you mean {similar[0]}?" if similar else f"see {program} --help"
+        raise TrustaxError(f"unknown option {unknown[0]!r}; {hint}")
+    return parsed
+
+
+def _in_one_line(panel: str) -> str:
+    """What tyro says in its framed panel, up to the first rule, as one line."""
+    lines = [line.strip("│ \n") for line in panel.splitlines() if not line.startswith(("╭", "╰"))]
+    rule = next((i for i, line in enumerate(lines) if line.startswith("──")), len(lines))
+    return " ".join(" ".join(lines[:rule]).split()).rstrip(".")
+
+
+if __name__ == "__main__":
+    main()

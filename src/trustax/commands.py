@@ -1,0 +1,171 @@
+"""The commands: each a dataclass of options that is called once they are known."""
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Generic
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from trustax.curve import plot_curves
+from trustax.errors import TrustaxError
+from trustax.evaluate import evaluate
+from trustax.journal import read_records
+from trustax.keeper import load_agent
+from trustax.run import Run, SomeAlgorithm, read_run
+from trustax.train import CURVE_FILE, Result, train_run
+
+Folder = Annotated[Path, tyro.conf.Positional]
+Folders = Annotated[tuple[Path, ...], tyro.conf.Positional]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """What a run leaves behind."""
+
+    run_dir: Path | None = None
+    """The run's folder; by default one under runs/ named after environment, method, seed and time."""
+    resume: bool = False
+    """Go on with the run in run_dir, if there is one."""
+    checkpoint_seconds: float = 60.0
+    """Seconds between two checkpoints; one is written at the end in any case."""
+    quiet: bool = False
+    """Show nothing while training."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(Generic[SomeAlgorithm]):
+    """Train a method on an environment."""
+
+    run: Run[SomeAlgorithm]
+    output: Output = field(default_factory=Output)
+
+    def __call__(self) -> None:
+        folder = self.output.run_dir or _folder_for(self.run)
+        _say_rounding(self.run)
+        _report(
+            train_run(
+                self.run,
+                run_dir=folder,
+                resume=self.output.resume,
+                checkpoint_seconds=self.output.checkpoint_seconds,
+                quiet=self.output.quiet,
+            )
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resume:
+    """Go on with a run that was stopped, or make a finished one longer."""
+
+    run_dir: Folder
+    """The run's folder."""
+    total_timesteps: int | None = None
+    """A new length for the run; learning-rate decay then aims at the new end."""
+    checkpoint_seconds: float = 60.0
+    """Seconds between two checkpoints."""
+    quiet: bool = False
+    """Show nothing while training."""
+
+    def __call__(self) -> None:
+        run = read_run(self.run_dir)
+        _refuse_imports(run)
+        if self.total_timesteps is not None:
+            run = replace(run, total_timesteps=self.total_timesteps)
+        _report(train_run(run, None, self.run_dir, True, self.checkpoint_seconds, self.quiet))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Run whole episodes with the agents of a run, without learning."""
+
+    run_dir: Folder
+    """The run's folder."""
+    num_episodes: int = 10
+    """Episodes of each learner."""
+    stochastic: bool = False
+    """Sample actions instead of taking the most likely one."""
+    env_id: str | None = None
+    """Another environment than the one it was trained on."""
+    seed: int = 0
+    """Seed of the environments."""
+
+    def __call__(self) -> None:
+        run = read_run(self.run_dir)
+        if self.env_id is None:
+            _refuse_imports(run)
+        table = Table("seed", "return", "± std", "length")
+        means = []
+        for learner, seed in enumerate(run.seeds):
+            agent = load_agent(self.run_dir, learner)
+            result = evaluate(agent, self.env_id or run.env_id, self.num_episodes, not self.stochastic, self.seed)
+            means.append(result.returns.mean())
+            table.add_row(
+                str(seed),
+                f"{result.returns.mean():.2f}",
+                f"{result.returns.std():.2f}",
+                f"{result.lengths.mean():.0f}",
+            )
+        if run.num_seeds > 1:
+            table.add_section()
+            table.add_row("all", f"{np.mean(means):.2f}", f"{np.std(means):.2f} over seeds", "")
+        Console().print(table)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """Draw the learning curves of one or more runs into one picture."""
+
+    run_dirs: Folders
+    """The runs' folders."""
+    output: Path = Path("curves.png")
+    """The picture; .png, .svg or .pdf."""
+    metric: str = "rollout/ep_rew_mean"
+    """What to draw, by its name in metrics.jsonl."""
+
+    def __call__(self) -> None:
+        if not self.run_dirs:
+            raise TrustaxError("plot needs the folder of at least one run")
+        runs = {folder: read_run(folder) for folder in self.run_dirs}
+        names = [run.algorithm_name for run in runs.values()]
+        curves = {
+            run.algorithm_name if names.count(run.algorithm_name) == 1 else str(folder): read_records(folder)
+            for folder, run in runs.items()
+        }
+        environments = sorted({run.env_id for run in runs.values()})
+        plot_curves(curves, self.output, title=", ".join(environments), metric=self.metric)
+        print(self.output)
+
+
+def _folder_for(run: Run) -> Path:
+    name = f"{run.env_id.replace(':', '-').replace('/', '-')}__{run.algorithm_name}__{run.seed}"
+    return Path("runs") / f"{name}__{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def _say_rounding(run: Run) -> None:
+    steps = run.num_iterations * run.batch_size
+    if steps != run.total_timesteps:
+        print(
+            f"total_timesteps {run.total_timesteps:,} becomes {steps:,}: {run.num_iterations:,} iterations of "
+            f"{run.batch_size:,} steps"
+        )
+
+
+def _report(result: Result) -> None:
+    folder = result.run_dir
+    assert folder is not None
+    print(f"run folder      {folder}\nlearning curve  {folder / CURVE_FILE}")
+    print(f"next            trustax evaluate {folder}")
+
+
+def _refuse_imports(run: Run) -> None:
+    """Files are safe to open: an environment that is named in one must not make us import a module."""
+    _, _, rest = run.env_id.rpartition("gymnasium:")
+    if ":" in rest:
+        raise TrustaxError(
+            f"the run's environment {run.env_id!r} imports a module, which a file may not ask for; name it yourself "
+            "with --env-id, or use the Python API"
+        )

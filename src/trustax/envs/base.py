@@ -1,0 +1,88 @@
+"""The environment contract.
+
+An environment here is wide: `num_envs` copies for each of `num_seeds` learners, and every array it gives or
+takes starts with the axes `seed env`. Autoreset is NEXT_STEP (see `trustax.types.TimeStep`).
+
+Learner seed s sees the same environments whether it trains alone or beside other seeds: whatever is random in
+environment e of learner s comes from (s, e) alone.
+
+It comes in two forms. A *compiled* environment is a pair of pure functions that run inside the compiled
+training iteration. A *host* environment is stepped from Python and speaks NumPy.
+"""
+
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from trustax.types import EnvSpec, TimeStep
+
+EnvState = Any
+"""A pytree of arrays, opaque to everyone but the environment it belongs to."""
+
+
+def environment_seed(seed: int, env: int) -> int:
+    """The seed of environment `env` of learner `seed`, for engines that take an integer of 31 bits.
+
+    >>> environment_seed(seed=0, env=1) == environment_seed(seed=1, env=0)
+    False
+    """
+    return int(np.random.SeedSequence((seed, env)).generate_state(1)[0]) >> 1
+
+
+@runtime_checkable
+class CompiledEnvironment(Protocol):
+    """Steps inside `jit` and `lax.scan`."""
+
+    spec: EnvSpec
+
+    resumable: bool
+    """Whether the state is all there is, so that saving it is enough to continue exactly."""
+
+    def reset(self) -> tuple[EnvState, Array]:
+        """The state at the start and the first observations, `seed env ...`."""
+        ...
+
+    def step(self, state: EnvState, action: Array) -> tuple[EnvState, TimeStep]:
+        """One step of every environment; pure, so it may be traced."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class HostEnvironment(Protocol):
+    """Steps from Python, on NumPy arrays."""
+
+    spec: EnvSpec
+
+    def reset(self) -> np.ndarray:
+        """Start every environment anew and return the first observations, `seed env ...`."""
+        ...
+
+    def step(self, action: np.ndarray) -> TimeStep:
+        """One step of every environment."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Stepped:
+    """A compiled environment driven from Python: a host environment."""
+
+    def __init__(self, environment: CompiledEnvironment) -> None:
+        self.spec = environment.spec
+        self._environment = environment
+        self._step = jax.jit(environment.step)
+
+    def reset(self) -> np.ndarray:
+        self._state, observation = self._environment.reset()
+        return np.asarray(observation)
+
+    def step(self, action: np.ndarray) -> TimeStep:
+        self._state, timestep = self._step(self._state, action)
+        return TimeStep(*map(np.asarray, timestep))
+
+    def close(self) -> None:
+        self._environment.close()

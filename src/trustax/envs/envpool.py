@@ -1,0 +1,127 @@
+"""EnvPool: environments in C++ on a pool of threads, stepped from inside compiled code or from Python.
+
+What to know of it:
+
+- EnvPool reports a termination that falls on the time limit as a truncation only.
+- `reset` starts new episodes but does not rewind the random streams: those are fixed when the pool is made.
+- The compiled form runs on CPU. On a GPU its rewards arrive as zeros.
+- EnvPool is imported when first needed, since it may be absent and takes more than a second.
+"""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from trustax.envs.base import environment_seed
+from trustax.envs.spaces import spec_of, to_batch
+from trustax.types import TimeStep
+
+
+def envpool_ids() -> list[str]:
+    """Every id that EnvPool knows; none where EnvPool is not installed."""
+    try:
+        import envpool
+    except ImportError:
+        return []
+    return list(envpool.list_all_envs())
+
+
+def can_compile() -> bool:
+    """Whether EnvPool steps inside compiled code here: a CPU backend, on Linux."""
+    return jax.default_backend() == "cpu" and sys.platform == "linux"
+
+
+class _Pool:
+    """One pool of `seed x env` environments, and the way between its flat batch and the axes `seed env`."""
+
+    def __init__(self, env_id: str, seeds: Sequence[int], num_envs: int) -> None:
+        import envpool
+
+        self._axes = (len(seeds), num_envs)
+        self.raw = envpool.make(
+            env_id,
+            env_type="gymnasium",
+            num_envs=len(seeds) * num_envs,
+            seed=[environment_seed(seed, env) for seed in seeds for env in range(num_envs)],
+        )
+        with warnings.catch_warnings():
+            # EnvPool's bounds of observations are often wrong, and Gymnasium warns of some. We use none.
+            warnings.simplefilter("ignore")
+            observation_space = self.raw.observation_space
+        self.spec = spec_of(f"envpool:{env_id}", observation_space, self.raw.action_space)
+        # Gymnasium's Discrete says int64 where the C++ code reads int32.
+        self._action_dtype = self.raw.spec.action_array_spec["action"].dtype
+
+    def action(self, action: Any) -> Any:
+        return to_batch(action, self.raw.action_space, self._action_dtype)
+
+    def observation(self, batch: Any) -> Any:
+        return self._wide(batch).astype(self.spec.observation_dtype)
+
+    def timestep(self, observation: Any, reward: Any, terminated: Any, truncated: Any, _: Any) -> TimeStep:
+        return TimeStep(
+            self.observation(observation),
+            self._wide(reward).astype(np.float32),
+            self._wide(terminated),
+            self._wide(truncated),
+        )
+
+    def _wide(self, batch: Any) -> Any:
+        return batch.reshape(self._axes + batch.shape[1:])
+
+
+class EnvPoolHost:
+    """EnvPool stepped from Python: a `HostEnvironment`."""
+
+    def __init__(self, env_id: str, seeds: Sequence[int], num_envs: int) -> None:
+        self._pool = _Pool(env_id, seeds, num_envs)
+        self.spec = self._pool.spec
+
+    def reset(self) -> np.ndarray:
+        observation, _ = self._pool.raw.reset()
+        return self._pool.observation(observation)
+
+    def step(self, action: np.ndarray) -> TimeStep:
+        return self._pool.timestep(*self._pool.raw.step(self._pool.action(np.asarray(action))))
+
+    def close(self) -> None:
+        self._pool.raw.close()
+
+
+class EnvPoolCompiled:
+    """EnvPool stepped by XLA: a `CompiledEnvironment`.
+
+    The state is only a handle that puts the steps in order; the environments live in the pool. So it cannot
+    be saved, steps cannot be repeated from an old state, and the code that steps it must run on one device.
+
+    EnvPool declares its results in the types JAX would give them, of 32 bits by default, while its C++ code
+    writes 64 bits where the environment has them (all of MuJoCo), past the end of the buffers. So whatever
+    touches it is traced with 64 bits enabled, and cast before it leaves.
+    """
+
+    resumable = False
+
+    def __init__(self, env_id: str, seeds: Sequence[int], num_envs: int) -> None:
+        self._pool = _Pool(env_id, seeds, num_envs)
+        self.spec = self._pool.spec
+        with jax.enable_x64(True):
+            self._handle, self._receive, _, self._step = self._pool.raw.xla()
+
+    def reset(self) -> tuple[Array, Array]:
+        self._pool.raw.async_reset()
+        with jax.enable_x64(True):
+            handle, (observation, *_) = jax.jit(self._receive)(self._handle)
+            return handle, self._pool.observation(observation)
+
+    def step(self, state: Array, action: Array) -> tuple[Array, TimeStep]:
+        with jax.enable_x64(True):
+            state, result = self._step(state, self._pool.action(action))
+            return state, self._pool.timestep(*result)
+
+    def close(self) -> None:
+        self._pool.raw.close()

@@ -1,0 +1,151 @@
+"""Environments written in JAX: what defines one, and how it is made wide.
+
+A definition is one environment: pure functions on its own state, without batch axes and without autoreset.
+`NativeEnvironment` gives it the axes `seed env`, its time limit and NEXT_STEP autoreset.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, Key, Shaped
+
+from trustax.envs.cartpole import CartPole
+from trustax.envs.pendulum import Pendulum
+from trustax.types import EnvSpec, TimeStep
+
+
+@runtime_checkable
+class Definition(Protocol):
+    """One environment in JAX, as a user may write it.
+
+    A state is any pytree of arrays whose shapes and dtypes never change. An environment that is random while
+    it runs keeps a key in its state: `reset` is given one.
+
+    >>> from typing import ClassVar
+    >>> from trustax.types import DiscreteActions
+    >>> class Countdown:
+    ...     "Three steps; the first action pays."
+    ...
+    ...     spec: ClassVar[EnvSpec] = EnvSpec((1,), DiscreteActions(2))
+    ...     time_limit: ClassVar[int | None] = None
+    ...
+    ...     def reset(self, key):
+    ...         return jnp.array(3)
+    ...
+    ...     def step(self, state, action):
+    ...         return state - 1, jnp.where(action == 0, 1.0, 0.0), state == 1
+    ...
+    ...     def observe(self, state):
+    ...         return jnp.array([state], jnp.float32)
+    >>> environment = NativeEnvironment(Countdown(), seeds=[0, 1], num_envs=4)
+    >>> state, observation = environment.reset()
+    >>> observation.shape
+    (2, 4, 1)
+    """
+
+    @property
+    def spec(self) -> EnvSpec: ...
+
+    @property
+    def time_limit(self) -> int | None:
+        """After how many steps an episode is truncated; None for never."""
+        ...
+
+    def reset(self, key: Any) -> Any:
+        """The first state of an episode."""
+        ...
+
+    def step(self, state: Any, action: Any) -> tuple[Any, Any, Any]:
+        """The next state, the reward and whether the episode terminated there."""
+        ...
+
+    def observe(self, state: Any) -> Any:
+        """What the policy sees of a state."""
+        ...
+
+
+DEFINITIONS: dict[str, Definition] = {"CartPole-v1": CartPole(), "Pendulum-v1": Pendulum()}
+"""The environments that Trustax brings along, by Gymnasium's names."""
+
+
+class NativeState(eqx.Module):
+    """Every leaf starts with the axes `seed env`, so the seed axis of the whole state can be sharded."""
+
+    inner: Any
+    key: Key[Array, "seed env"]
+    elapsed: Int[Array, "seed env"]
+    done: Bool[Array, "seed env"]
+
+
+class NativeEnvironment:
+    """`num_envs` copies of a definition for each seed: a `CompiledEnvironment`."""
+
+    resumable = True
+
+    def __init__(self, definition: Definition, seeds: Sequence[int], num_envs: int) -> None:
+        self.spec = definition.spec
+        self._definition = definition
+        self._seeds = np.asarray(seeds, np.uint32)
+        self._num_envs = num_envs
+
+    def reset(self) -> tuple[NativeState, Array]:
+        return jax.jit(self._reset)()
+
+    def _reset(self) -> tuple[NativeState, Array]:
+        stream = jax.vmap(_environment_key, (0, None))
+        keys = jax.vmap(stream, (None, 0), out_axes=1)(self._seeds, np.arange(self._num_envs))
+        key, inner = self._restart(keys)
+        elapsed = jnp.zeros(keys.shape, jnp.int32)
+        state = NativeState(inner, key, elapsed, jnp.zeros(keys.shape, bool))
+        return state, _wide(self._definition.observe)(inner)
+
+    def step(self, state: NativeState, action: Shaped[Array, "seed env ..."]) -> tuple[NativeState, TimeStep]:
+        stepped, reward, terminated = _wide(self._definition.step)(state.inner, action)
+        running = ~state.done
+        elapsed = jnp.where(running, state.elapsed + 1, 0)
+
+        def restart_the_done() -> tuple[Any, Array]:
+            key, fresh = self._restart(state.key)
+            return _select(running, (stepped, state.key), (fresh, key))
+
+        # Drawing first states costs more than a step and is rarely needed. The condition stands outside
+        # `vmap`, which would turn it into a selection between two branches that are both computed.
+        inner, key = jax.lax.cond(jnp.all(running), lambda: (stepped, state.key), restart_the_done)
+        terminated = terminated & running
+        limit = self._definition.time_limit
+        truncated = jnp.zeros_like(running) if limit is None else running & (elapsed >= limit)
+        timestep = TimeStep(
+            observation=_wide(self._definition.observe)(inner),
+            reward=jnp.where(running, reward, 0.0).astype(jnp.float32),
+            terminated=terminated,
+            truncated=truncated,
+        )
+        return NativeState(inner, key, elapsed, terminated | truncated), timestep
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def _restart(self, key: Key[Array, "seed env"]) -> tuple[Key[Array, "seed env"], Any]:
+        """The keys of the episodes to come, and the first states of this one."""
+        keys = _wide(jax.random.split)(key)
+        return keys[..., 0], _wide(self._definition.reset)(keys[..., 1])
+
+
+def _environment_key(seed: Any, env: Any) -> Key[Array, ""]:
+    # The constant (the letters "env") parts this stream from others that are derived from the same seed.
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 0x656E76), env)
+
+
+def _wide(function: Any) -> Any:
+    return jax.vmap(jax.vmap(function))
+
+
+def _select(where: Bool[Array, "seed env"], true: Any, false: Any) -> Any:
+    def select(a: Array, b: Array) -> Array:
+        return jnp.where(where.reshape(where.shape + (1,) * (a.ndim - 2)), a, b)
+
+    return jax.tree.map(select, true, false)

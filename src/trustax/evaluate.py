@@ -1,0 +1,68 @@
+"""Episodes to returns: how good an agent is, on environments it does not learn from."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trustax.agent import Agent
+from trustax.envs import Environment, make
+from trustax.errors import TrustaxError
+
+EVALUATION_SEED = 10_000
+"""Added to the seed, so that no environment repeats the start of a training run."""
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """Raw return and length of every episode."""
+
+    returns: np.ndarray
+    lengths: np.ndarray
+
+    def __str__(self) -> str:
+        return (
+            f"return {self.returns.mean():.2f} ± {self.returns.std():.2f} over {len(self.returns)} episodes "
+            f"(mean length {self.lengths.mean():.0f})"
+        )
+
+
+def evaluate(
+    agent: Agent,
+    env: Environment,
+    num_episodes: int = 10,
+    deterministic: bool = True,
+    seed: int = 0,
+    max_envs: int = 16,
+) -> EvaluationResult:
+    """Run whole episodes and return what they earned.
+
+    Every environment runs its own share of the episodes: taking the first that finish would favour short ones.
+    """
+    if num_episodes < 1:
+        raise TrustaxError(f"num_episodes must be at least 1, not {num_episodes}")
+    num_envs = min(num_episodes, max_envs)
+    shares = np.array([num_episodes // num_envs + (i < num_episodes % num_envs) for i in range(num_envs)])
+    environment = make(env, [seed + EVALUATION_SEED], num_envs, compiled=False)
+    if environment.spec.observation_shape != agent.spec.observation_shape:
+        raise TrustaxError(
+            f"the agent sees observations of shape {agent.spec.observation_shape}, but {env} gives "
+            f"{environment.spec.observation_shape}"
+        )
+    try:
+        observation = environment.reset()[0]
+        earned, length, ended = np.zeros(num_envs), np.zeros(num_envs, int), np.zeros(num_envs, bool)
+        finished: list[tuple[float, int]] = []
+        while shares.any():
+            action, _ = agent.predict(observation, deterministic=deterministic)
+            observation, reward, terminated, truncated = (x[0] for x in environment.step(action[None]))
+            earned, length = earned + reward, length + ~ended
+            ended = terminated | truncated
+            for i in np.flatnonzero(ended):
+                if shares[i]:
+                    finished.append((float(earned[i]), int(length[i])))
+                    shares[i] -= 1
+                earned[i], length[i] = 0.0, 0
+    finally:
+        environment.close()
+    returns, lengths = zip(*finished, strict=True)
+    return EvaluationResult(np.array(returns), np.array(lengths))

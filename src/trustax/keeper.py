@@ -1,0 +1,135 @@
+"""A run's folder: what is kept of a run state, when, and how it is taken up again."""
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from trustax import checkpoint
+from trustax.agent import Agent, spec_from_json, spec_to_json
+from trustax.envs import CompiledEnvironment, HostEnvironment
+from trustax.errors import TrustaxError
+from trustax.iteration import RunState, is_resumable, restart_environment, template_of
+from trustax.run import RUN_FILE, Run, from_json, read_run, to_json, write_run
+
+KIND = "run"
+
+
+class Keeper:
+    """Saves the states of one run into its folder; without a folder it keeps nothing."""
+
+    def __init__(
+        self,
+        folder: Path | None,
+        run: Run,
+        environment: CompiledEnvironment | HostEnvironment,
+        seconds: float,
+    ) -> None:
+        self.folder = folder
+        self._run = run
+        self._environment = environment
+        self._seconds = seconds
+        self._saved = time.monotonic()
+
+    def open(self, resume: bool) -> None:
+        """Make the folder, or make sure that it holds the run that is to go on."""
+        if self.folder is None:
+            if resume:
+                raise TrustaxError("resume needs run_dir, the folder of the run that is to go on")
+            return
+        try:
+            if (self.folder / RUN_FILE).exists():
+                if not resume:
+                    raise TrustaxError(f"{self.folder} holds a run already; resume it or choose another folder")
+                _require_same(read_run(self.folder), self._run, self.folder)
+            elif self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+                raise TrustaxError(f"{self.folder} exists and is no run folder; choose another")
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_run(self._run, self.folder)
+        except OSError as error:
+            raise TrustaxError(f"{self.folder} cannot be written: {error.strerror or error}") from error
+
+    def is_due(self) -> bool:
+        return self.folder is not None and time.monotonic() - self._saved >= self._seconds
+
+    def save(self, state: RunState) -> None:
+        if self.folder is None:
+            return
+        header = {"kind": KIND, "run": to_json(self._run), "spec": spec_to_json(self._environment.spec)}
+        steps = int(state.iteration) * self._run.batch_size
+        checkpoint.save(checkpoint.checkpoint_path(self.folder, steps), self._kept(state), header)
+        checkpoint.prune(self.folder)
+        self._saved = time.monotonic()
+
+    def restore(self, state: RunState) -> RunState:
+        """The newest state that was saved, or the one given if there is none yet."""
+        saved = None if self.folder is None else checkpoint.latest(self.folder)
+        if saved is None:
+            return state
+        restored = RunState(**checkpoint.load(saved, self._kept(state)))
+        return restored if is_resumable(self._environment) else restart_environment(restored, self._environment)
+
+    def how_to_go_on(self, steps: int) -> str:
+        if self.folder is None:
+            return f"stopped after {steps:,} steps; nothing was saved, since there is no run_dir"
+        return f"stopped after {steps:,} steps and saved; go on with: trustax resume {self.folder}"
+
+    def last_good(self) -> str:
+        saved = None if self.folder is None else checkpoint.latest(self.folder)
+        return "" if saved is None else f"; the last good checkpoint is {saved}"
+
+    def _kept(self, state: RunState) -> dict[str, Any]:
+        """What is written of a state: all of it, unless the environments cannot be taken up in mid-episode."""
+        kept = as_dict(state)
+        return kept if is_resumable(self._environment) else kept | {"environment": None}
+
+
+def as_dict(state: RunState) -> dict[str, Any]:
+    return {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+
+
+def _require_same(kept: Run, run: Run, folder: Path) -> None:
+    """A run may be made longer when it is taken up again; anything else would be another run."""
+    old, new = _flat(kept), _flat(run)
+    for name in old.keys() | new.keys():
+        if old.get(name) != new.get(name) and name != "total_timesteps":
+            raise TrustaxError(
+                f"{folder} holds a run with {name} = {old.get(name)}, not {new.get(name)}; resume it as it was, "
+                "or choose another folder"
+            )
+
+
+def _flat(run: Run) -> dict[str, Any]:
+    fields = to_json(run)
+    return fields | fields.pop("algorithm")
+
+
+def agent_of(run: Run, state: Any, seed: int, policy: str) -> Agent:
+    """The agent of one learner, counted from 0, out of a state or the part of one that `load_agent` reads."""
+    if not 0 <= seed < run.num_seeds:
+        raise TrustaxError(f"this run has the learners 0 to {run.num_seeds - 1}, not {seed}")
+    learner = state["learner"]
+    if policy not in ("policy", "virtual") or not any(f.name == policy for f in dataclasses.fields(learner)):
+        raise TrustaxError(f"{run.algorithm_name} has no policy called {policy!r}")
+    chosen, statistics = jax.tree.map(
+        lambda x: x[seed], (getattr(learner, policy), state["observer"].observation_statistics)
+    )
+    return Agent(chosen, statistics, seed=run.seeds[seed])
+
+
+def load_agent(folder: Path | str, seed: int = 0, policy: str = "policy") -> Agent:
+    """The agent of one learner, counted from 0, from the newest checkpoint of a run's folder."""
+    read_run(Path(folder))
+    saved = checkpoint.latest(folder)
+    if saved is None:
+        raise TrustaxError(f"{folder} has no checkpoint yet")
+    header = checkpoint.read_header(saved)
+    try:
+        run, spec = from_json(header["run"]), spec_from_json(header["spec"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise checkpoint.CheckpointError(saved, f"holds no run: {error}") from error
+    learner, observer = template_of(run, spec)
+    part = checkpoint.load(saved, {"learner": learner, "observer": observer}, part=True)
+    return agent_of(run, part, seed, policy)

@@ -1,0 +1,198 @@
+"""Policies: an actor and a critic whose numbers all stand in one vector.
+
+A `Policy` is a pytree with a single leaf, and it is callable: `policy(observation) -> (distribution, value)`. Because
+all its numbers are one vector, a memory of policies is a matrix, a mixture of policies a matrix-vector product, and a
+step of Adam one fused operation. Networks are written for one observation; batches come from `jax.vmap`.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod, sqrt
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, Shaped
+
+from trustax.distributions import Categorical, DiagonalGaussian, Distribution
+from trustax.types import DiscreteActions, EnvSpec
+
+orthogonal = jax.nn.initializers.orthogonal
+
+
+class Dense(eqx.Module):
+    """y = x W + b"""
+
+    weight: Float[Array, "into out"]
+    bias: Float[Array, "out"]
+
+    @classmethod
+    def init(cls, key: Key[Array, ""], into: int, out: int, gain: float) -> "Dense":
+        return cls(orthogonal(gain)(key, (into, out)), jnp.zeros(out))
+
+    def __call__(self, x: Float[Array, "into"]) -> Float[Array, "out"]:
+        return x @ self.weight + self.bias
+
+
+class Conv(eqx.Module):
+    """A 2-D convolution without padding."""
+
+    kernel: Float[Array, "out into height width"]
+    bias: Float[Array, "out"]
+    stride: int = eqx.field(static=True)
+
+    @classmethod
+    def init(cls, key: Key[Array, ""], into: int, out: int, size: int, stride: int) -> "Conv":
+        kernel = orthogonal(sqrt(2), column_axis=0)(key, (out, into, size, size))
+        return cls(kernel, jnp.zeros(out), stride)
+
+    def __call__(self, x: Float[Array, "into height width"]) -> Float[Array, "out height2 width2"]:
+        y = jax.lax.conv(x[None], self.kernel, (self.stride, self.stride), "VALID")[0]
+        return y + self.bias[:, None, None]
+
+
+class VectorActorCritic(eqx.Module):
+    """Two perceptrons with tanh units, one for the actor and one for the critic; nothing is shared."""
+
+    actor: tuple[Dense, ...]
+    critic: tuple[Dense, ...]
+    log_std: Float[Array, "action"] | None
+
+    @classmethod
+    def init(cls, key: Key[Array, ""], spec: EnvSpec, hidden_sizes: tuple[int, ...]) -> "VectorActorCritic":
+        actor_key, critic_key = jax.random.split(key)
+        widths = (spec.observation_size, *hidden_sizes)
+        actor = _perceptron(actor_key, (*widths, _num_outputs(spec)), head_gain=_actor_gain(spec))
+        critic = _perceptron(critic_key, (*widths, 1), head_gain=sqrt(2))
+        return cls(actor, critic, _initial_log_std(spec))
+
+    def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
+        x = observation.astype(jnp.float32).ravel()
+        value = _forward(self.critic, x)[0]
+        return _distribution(_forward(self.actor, x), self.log_std), value
+
+
+class ImageActorCritic(eqx.Module):
+    """The convolutional torso of the Atari literature, shared by two linear heads."""
+
+    torso: tuple[Conv, ...]
+    hidden: Dense
+    actor: Dense
+    critic: Dense
+    log_std: Float[Array, "action"] | None
+    channels_last: bool = eqx.field(static=True)
+
+    @classmethod
+    def init(cls, key: Key[Array, ""], spec: EnvSpec, hidden_sizes: tuple[int, ...]) -> "ImageActorCritic":
+        del hidden_sizes  # the widths of this network are the literature's
+        keys = jax.random.split(key, 6)
+        channels_last = spec.observation_shape[-1] < spec.observation_shape[0]
+        channels, height, width = (spec.observation_shape[i] for i in ((2, 0, 1) if channels_last else (0, 1, 2)))
+        torso = (
+            Conv.init(keys[0], channels, 32, size=8, stride=4),
+            Conv.init(keys[1], 32, 64, size=4, stride=2),
+            Conv.init(keys[2], 64, 32, size=3, stride=1),
+        )
+        features = jax.eval_shape(lambda x: _convolve(torso, x), jnp.zeros((channels, height, width)))
+        hidden = Dense.init(keys[3], prod(features.shape), 512, gain=sqrt(2))
+        actor = Dense.init(keys[4], 512, _num_outputs(spec), gain=_actor_gain(spec))
+        critic = Dense.init(keys[5], 512, 1, gain=1.0)
+        return cls(torso, hidden, actor, critic, _initial_log_std(spec), channels_last)
+
+    def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
+        x = observation.astype(jnp.float32) / 255
+        x = jnp.moveaxis(x, -1, 0) if self.channels_last else x
+        x = jax.nn.relu(self.hidden(_convolve(self.torso, x)))
+        return _distribution(self.actor(x), self.log_std), self.critic(x)[0]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What a network is, apart from its numbers; hashable, so that it can be static under `jit`."""
+
+    spec: EnvSpec
+    hidden_sizes: tuple[int, ...] = (64, 64)
+
+    def init(self, key: Key[Array, ""]) -> "Policy":
+        return Policy(flatten(self._network(key)), self)
+
+    def unflatten(self, parameters: Float[Array, "parameter"]) -> VectorActorCritic | ImageActorCritic:
+        """The network whose numbers, one after another, are `parameters`."""
+        shapes, structure = _layout(self)
+        pieces = jax.lax.split(parameters, [prod(shape) for shape in shapes])
+        leaves = [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+        return jax.tree.unflatten(structure, leaves)
+
+    def _network(self, key: Key[Array, ""]) -> VectorActorCritic | ImageActorCritic:
+        network = ImageActorCritic if self.spec.is_image else VectorActorCritic
+        return network.init(key, self.spec, self.hidden_sizes)
+
+
+class Policy(eqx.Module):
+    """π and V of one state: `policy(observation) -> (distribution, value)`.
+
+    >>> spec = EnvSpec(observation_shape=(3,), actions=DiscreteActions(2))
+    >>> policy = Architecture(spec).init(jax.random.key(0))
+    >>> distribution, value = policy(jnp.zeros(3))
+    >>> distribution.log_probs.shape, value.shape
+    ((2,), ())
+    """
+
+    parameters: Float[Array, "parameter"]
+    architecture: Architecture = eqx.field(static=True)
+
+    def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
+        return self.architecture.unflatten(self.parameters)(observation)
+
+    def batch(self, observations: Shaped[Array, "batch ..."]) -> tuple[Distribution, Float[Array, "batch"]]:
+        """The policy on a batch of observations."""
+        return jax.vmap(self.architecture.unflatten(self.parameters))(observations)
+
+
+def flatten(tree: Any) -> Float[Array, "parameter"]:
+    """All numbers of a pytree, leaf after leaf."""
+    return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)])
+
+
+@lru_cache
+def _layout(architecture: Architecture) -> tuple[list[tuple[int, ...]], Any]:
+    leaves, structure = jax.tree.flatten(jax.eval_shape(architecture._network, jax.random.key(0)))
+    return [leaf.shape for leaf in leaves], structure
+
+
+def _perceptron(key: Key[Array, ""], widths: tuple[int, ...], head_gain: float) -> tuple[Dense, ...]:
+    gains = [sqrt(2)] * (len(widths) - 2) + [head_gain]
+    keys = jax.random.split(key, len(gains))
+    return tuple(
+        Dense.init(k, into, out, gain) for k, into, out, gain in zip(keys, widths[:-1], widths[1:], gains, strict=True)
+    )
+
+
+def _forward(layers: tuple[Dense, ...], x: Float[Array, "into"]) -> Float[Array, "out"]:
+    for layer in layers[:-1]:
+        x = jnp.tanh(layer(x))
+    return layers[-1](x)
+
+
+def _convolve(layers: tuple[Conv, ...], x: Float[Array, "channel height width"]) -> Float[Array, "feature"]:
+    for layer in layers:
+        x = jax.nn.relu(layer(x))
+    return x.ravel()
+
+
+def _num_outputs(spec: EnvSpec) -> int:
+    return spec.actions.count if isinstance(spec.actions, DiscreteActions) else spec.actions.shape[0]
+
+
+def _actor_gain(spec: EnvSpec) -> float:
+    """Nearly uniform choices at the start; means of a Gaussian may start anywhere near 0."""
+    return 0.01 if isinstance(spec.actions, DiscreteActions) else 1.0
+
+
+def _initial_log_std(spec: EnvSpec) -> Float[Array, "action"] | None:
+    return None if isinstance(spec.actions, DiscreteActions) else jnp.zeros(spec.actions.shape)
+
+
+def _distribution(outputs: Float[Array, "action"], log_std: Float[Array, "action"] | None) -> Distribution:
+    return Categorical(outputs) if log_std is None else DiagonalGaussian(outputs, log_std)

@@ -1,0 +1,45 @@
+"""Running statistics of observations and of returns, as Stable-Baselines3's `VecNormalize` keeps them.
+
+They are part of the run state, so that a checkpoint holds them. Sums are float32: once some 1e8 samples are counted,
+further ones change the statistics no more than rounding does, which is where they should have settled anyway.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+LIMIT = 10.0
+"""Normalized observations and rewards are clipped to ±LIMIT."""
+
+
+class RunningStatistics(eqx.Module):
+    """Mean and variance of everything seen so far."""
+
+    mean: Float[Array, "*shape"]
+    variance: Float[Array, "*shape"]
+    count: Float[Array, ""]
+
+    @classmethod
+    def init(cls, shape: tuple[int, ...]) -> "RunningStatistics":
+        return cls(jnp.zeros(shape), jnp.ones(shape), jnp.array(1e-4, jnp.float32))
+
+    def update(self, samples: Float[Array, "env *shape"], weight: Float[Array, "env"]) -> "RunningStatistics":
+        """Merge in the rows of `samples` whose weight is 1, after Chan et al. (1983)."""
+        rows = jnp.expand_dims(weight, tuple(range(1, samples.ndim)))
+        batch_count = jnp.sum(weight)
+        batch_mean = jnp.sum(rows * samples, axis=0) / jnp.maximum(batch_count, 1.0)
+        batch_squares = jnp.sum(rows * (samples - batch_mean[None]) ** 2, axis=0)
+        total = self.count + batch_count
+        shift = batch_mean - self.mean
+        mean = self.mean + shift * (batch_count / total)
+        squares = self.variance * self.count + batch_squares + shift**2 * (self.count * batch_count / total)
+        return RunningStatistics(mean, squares / total, total)
+
+    def standardize(self, samples: Float[Array, "env *shape"]) -> Float[Array, "env *shape"]:
+        """clip((x - mean) / std)"""
+        scaled = (samples - self.mean[None]) / jnp.sqrt(self.variance + 1e-8)[None]
+        return jnp.clip(scaled, -LIMIT, LIMIT)
+
+    def scale(self, samples: Float[Array, "env *shape"]) -> Float[Array, "env *shape"]:
+        """clip(x / std), for rewards: their sign keeps its meaning."""
+        return jnp.clip(samples / jnp.sqrt(self.variance + 1e-8)[None], -LIMIT, LIMIT)

@@ -1,0 +1,69 @@
+"""One equation, one function: expectations, surrogates and value losses.
+
+Every expectation is a weighted mean, because rows that are no transitions carry weight 0.
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+Samples = Float[Array, "batch"]
+Scalar = Float[Array, ""]
+
+LOG_RATIO_LIMIT = 20.0
+"""Clamp of log τ before exp: its gradient is dead only where a ratio is beyond 5e8."""
+
+
+def expectation(samples: Samples, weight: Samples) -> Scalar:
+    """Ê[x] = Σ w x / Σ w, and 0 where no row counts."""
+    return jnp.sum(weight * samples) / jnp.maximum(jnp.sum(weight), 1.0)
+
+
+def standardize(samples: Float[Array, "*shape"], weight: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """(x - mean) / (std + 1e-5) over all rows that count."""
+    count = jnp.maximum(jnp.sum(weight), 1.0)
+    mean = jnp.sum(weight * samples) / count
+    variance = jnp.sum(weight * (samples - mean) ** 2) / count
+    return (samples - mean) / (jnp.sqrt(variance) + 1e-5)
+
+
+def importance_ratio(log_prob: Samples, old_log_prob: Samples) -> Samples:
+    """τ = π(a|s) / π_old(a|s)"""
+    return jnp.exp(jnp.clip(log_prob - old_log_prob, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
+
+
+def surrogate(ratio: Samples, advantage: Samples, weight: Samples) -> Scalar:
+    """Ê[τ A], the conservative policy iteration objective."""
+    return expectation(ratio * advantage, weight)
+
+
+def clipped_surrogate(ratio: Samples, advantage: Samples, weight: Samples, clip_range: float) -> Scalar:
+    """Ê[min(τ A, clip(τ, 1-ε, 1+ε) A)], PPO's objective."""
+    clipped = jnp.clip(ratio, 1 - clip_range, 1 + clip_range)
+    return expectation(jnp.minimum(ratio * advantage, clipped * advantage), weight)
+
+
+def squared_error(value: Samples, target: Samples, weight: Samples) -> Scalar:
+    """Ê[(V - G)²]"""
+    return expectation((value - target) ** 2, weight)
+
+
+def clipped_value_loss(
+    value: Samples, old_value: Samples, target: Samples, weight: Samples, clip_range: float
+) -> Scalar:
+    """½ Ê[max((V - G)², (V_old + clip(V - V_old, ±ε) - G)²)]"""
+    clipped = old_value + jnp.clip(value - old_value, -clip_range, clip_range)
+    return 0.5 * expectation(jnp.maximum((value - target) ** 2, (clipped - target) ** 2), weight)
+
+
+def explained_variance(value: Samples, target: Samples, weight: Samples) -> Scalar:
+    """1 - Var[G - V] / Var[G]: 1 is a perfect critic, 0 one no better than a constant."""
+    error = target - value
+    residual = expectation((error - expectation(error, weight)) ** 2, weight)
+    total = expectation((target - expectation(target, weight)) ** 2, weight)
+    return 1 - residual / jnp.maximum(total, 1e-8)
+
+
+def adapt_kl_cost(kl_cost: Scalar, kl: Scalar, kl_target: float) -> Scalar:
+    """Halve β when the policy moved less than two thirds of the target, double it beyond one and a half."""
+    halved = jnp.where(kl < kl_target / 1.5, kl_cost / 2, kl_cost)
+    return jnp.clip(jnp.where(kl > kl_target * 1.5, kl_cost * 2, halved), 1e-8, 1e8)

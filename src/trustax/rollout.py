@@ -1,0 +1,222 @@
+"""Collect experience, on the device or from Python; one `Rollout` either way.
+
+Between the environments and a learner stands an `Observer`: it normalizes what the learner sees and counts what the
+user wants to know, the raw returns. It is part of the run state.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
+
+from trustax.envs.base import CompiledEnvironment, EnvState, HostEnvironment
+from trustax.episodes import FinishedEpisodes
+from trustax.networks import Policy
+from trustax.normalize import RunningStatistics
+from trustax.seeds import over_seeds
+from trustax.types import EnvSpec, Rollout, TimeStep
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How experience is turned into what a learner sees."""
+
+    normalize_observations: bool = True
+    normalize_rewards: bool = True
+    bootstrap_truncation: bool = True
+    discount: float = 0.99
+
+
+class Observer(eqx.Module):
+    """One learner's view of its environments."""
+
+    observation_statistics: RunningStatistics | None
+    return_statistics: RunningStatistics | None
+    observation: Shaped[Array, "env ..."]
+    """as the learner sees it"""
+    ended: Bool[Array, "env"]
+    """whether the last step ended an episode, so that the next one only resets"""
+    discounted_return: Float[Array, "env"]
+    episode_return: Float[Array, "env"]
+    episode_length: Int[Array, "env"]
+
+    @classmethod
+    def init(cls, observation: Shaped[Array, "env ..."], preprocessing: Preprocessing, spec: EnvSpec) -> "Observer":
+        """Nothing is known yet but the first observations."""
+        normalized = preprocessing.normalize_observations and not spec.is_image
+        return cls._begin(
+            RunningStatistics.init(spec.observation_shape) if normalized else None,
+            RunningStatistics.init(()) if preprocessing.normalize_rewards else None,
+            observation,
+        )
+
+    def restart(self, observation: Shaped[Array, "env ..."]) -> "Observer":
+        """New episodes under the old statistics."""
+        return self._begin(self.observation_statistics, self.return_statistics, observation)
+
+    @classmethod
+    def _begin(
+        cls,
+        observation_statistics: RunningStatistics | None,
+        return_statistics: RunningStatistics | None,
+        observation: Shaped[Array, "env ..."],
+    ) -> "Observer":
+        num_envs = observation.shape[0]
+        statistics, seen = see(observation_statistics, observation)
+        return cls(
+            observation_statistics=statistics,
+            return_statistics=return_statistics,
+            observation=seen,
+            ended=jnp.zeros(num_envs, bool),
+            discounted_return=jnp.zeros(num_envs),
+            episode_return=jnp.zeros(num_envs),
+            episode_length=jnp.zeros(num_envs, jnp.int32),
+        )
+
+
+def see(
+    statistics: RunningStatistics | None, observation: Shaped[Array, "env ..."]
+) -> tuple[RunningStatistics | None, Shaped[Array, "env ..."]]:
+    """Take the observations into the statistics, then normalize them by these."""
+    if statistics is None:
+        return None, observation
+    statistics = statistics.update(observation, jnp.ones(observation.shape[0]))
+    return statistics, statistics.standardize(observation)
+
+
+class Step(eqx.Module):
+    """One row of a rollout, but for the action."""
+
+    observation: Shaped[Array, "env ..."]
+    reward: Float[Array, "env"]
+    terminated: Bool[Array, "env"]
+    truncated: Bool[Array, "env"]
+    weight: Float[Array, "env"]
+    episodes: FinishedEpisodes
+
+
+def observe(observer: Observer, timestep: TimeStep, preprocessing: Preprocessing) -> tuple[Observer, Step]:
+    """Take in what the environments returned."""
+    weight = (~observer.ended).astype(jnp.float32)
+    ended = timestep.terminated | timestep.truncated
+    going_on = (~ended).astype(jnp.float32)
+    episode_return = observer.episode_return + timestep.reward
+    episode_length = observer.episode_length + weight.astype(jnp.int32)
+    discounted = preprocessing.discount * observer.discounted_return + timestep.reward
+
+    return_statistics, reward = observer.return_statistics, timestep.reward
+    if return_statistics is not None:
+        return_statistics = return_statistics.update(discounted, weight)
+        reward = return_statistics.scale(reward)
+    statistics, observation = see(observer.observation_statistics, timestep.observation)
+
+    step = Step(
+        observation=observer.observation,
+        reward=reward,
+        terminated=timestep.terminated if preprocessing.bootstrap_truncation else ended,
+        truncated=timestep.truncated,
+        weight=weight,
+        episodes=FinishedEpisodes(ended, episode_return, episode_length),
+    )
+    observer = Observer(
+        observation_statistics=statistics,
+        return_statistics=return_statistics,
+        observation=observation,
+        ended=ended,
+        discounted_return=discounted * going_on,
+        episode_return=episode_return * going_on,
+        episode_length=episode_length * ~ended,
+    )
+    return observer, step
+
+
+def act(policy: Policy, observation: Shaped[Array, "env ..."], key: Key[Array, ""]) -> Array:
+    """Sample an action for each environment."""
+    distribution, _ = policy.batch(observation)
+    return distribution.sample(key)
+
+
+def collect(
+    environment: CompiledEnvironment,
+    policies: Policy,
+    observer: Observer,
+    state: EnvState,
+    keys: Key[Array, "seed time"],
+    preprocessing: Preprocessing,
+) -> tuple[Observer, EnvState, Rollout, FinishedEpisodes]:
+    """Steps of a compiled environment, for every seed at once; traced as part of an iteration."""
+
+    def step(carry: tuple[Observer, EnvState], keys: Key[Array, "seed"]) -> tuple[Any, Any]:
+        observer, state = carry
+        action = over_seeds(act)(policies, observer.observation, keys)
+        state, timestep = environment.step(state, environment.spec.actions.for_environment(action))
+        observer, row = over_seeds(partial(observe, preprocessing=preprocessing))(observer, timestep)
+        return (observer, state), (row, action)
+
+    (observer, state), (rows, actions) = jax.lax.scan(step, (observer, state), jnp.swapaxes(keys, 0, 1))
+    return observer, state, *_assemble(rows, actions, observer)
+
+
+class HostCollector:
+    """Steps of a host environment: one compiled call and one step of the environments, in turn.
+
+    What the environments return is kept as it came and observed once more, as a whole, when the rollout is complete:
+    so the rollout reaches the device in one transfer, and no device array is fetched but the actions.
+    """
+
+    def __init__(self, environment: HostEnvironment, preprocessing: Preprocessing) -> None:
+        self._environment = environment
+        self._choose = jax.jit(partial(_choose, for_environment=environment.spec.actions.for_environment))
+        self._take_in = jax.jit(over_seeds(partial(observe, preprocessing=preprocessing)))
+        self._replay = jax.jit(partial(_replay, preprocessing=preprocessing))
+
+    def __call__(
+        self, policies: Policy, observer: Observer, keys: Key[Array, "seed time"]
+    ) -> tuple[Observer, Rollout, FinishedEpisodes]:
+        start, timesteps, actions = observer, [], []
+        for time_keys in jnp.swapaxes(keys, 0, 1):
+            action, for_environment = self._choose(policies, observer, time_keys)
+            timestep = self._environment.step(np.asarray(for_environment))
+            observer, _ = self._take_in(observer, timestep)
+            timesteps.append(timestep)
+            actions.append(np.asarray(action))
+        stacked = TimeStep(*(np.stack(arrays) for arrays in zip(*timesteps, strict=True)))
+        return self._replay(start, stacked, np.stack(actions))
+
+
+def _choose(
+    policies: Policy, observer: Observer, keys: Key[Array, "seed"], for_environment: Callable[[Array], Array]
+) -> tuple[Array, Array]:
+    action = over_seeds(act)(policies, observer.observation, keys)
+    return action, for_environment(action)
+
+
+def _replay(
+    observer: Observer,
+    timesteps: TimeStep,
+    actions: Shaped[Array, "time seed env ..."],
+    preprocessing: Preprocessing,
+) -> tuple[Observer, Rollout, FinishedEpisodes]:
+    observer, rows = jax.lax.scan(over_seeds(partial(observe, preprocessing=preprocessing)), observer, timesteps)
+    return observer, *_assemble(rows, actions, observer)
+
+
+def _assemble(
+    rows: Step, actions: Shaped[Array, "time seed env ..."], observer: Observer
+) -> tuple[Rollout, FinishedEpisodes]:
+    """The rows of all seeds as rollouts, one a seed; the observation that stands at the end is the last row."""
+    rows, actions = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), (rows, actions))
+    return Rollout(
+        observation=jnp.concatenate([rows.observation, observer.observation[:, None]], axis=1),
+        action=actions,
+        reward=rows.reward,
+        terminated=rows.terminated,
+        truncated=rows.truncated,
+        weight=rows.weight,
+    ), rows.episodes

@@ -1,0 +1,149 @@
+"""The loop: iterate, record, save; and what a user gets from it."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from trustax.agent import Agent
+from trustax.algorithms import Algorithm
+from trustax.compilation import cache_compilations
+from trustax.curve import plot_curves
+from trustax.envs import CompiledEnvironment, Environment, HostEnvironment, make
+from trustax.errors import TrustaxError
+from trustax.interrupt import Interrupted, InterruptGuard
+from trustax.iteration import RunState, make_iteration, start
+from trustax.journal import Journal, Record, finite_values
+from trustax.keeper import Keeper, agent_of, as_dict
+from trustax.run import Run
+from trustax.terminal import RETURN, Terminal
+
+CURVE_FILE = "curve.png"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run: what was measured, and the learners."""
+
+    run: Run
+    records: list[Record]
+    state: RunState
+    run_dir: Path | None = None
+
+    def agent(self, seed: int = 0, policy: str = "policy") -> Agent:
+        """The agent of one learner, counted from 0. `policy="virtual"` takes MCPO's ψ instead of θ."""
+        return agent_of(self.run, as_dict(self.state), seed, policy)
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the learning curve, with its spread over the seeds, as PNG, SVG or PDF."""
+        plot_curves({self.run.algorithm_name: self.records}, Path(path), title=self.run.env_id)
+
+
+def train(
+    algorithm: Algorithm,
+    env: Environment,
+    *,
+    run_dir: str | Path | None = None,
+    resume: bool = False,
+    checkpoint_seconds: float = 60.0,
+    quiet: bool = False,
+    **settings: Any,
+) -> Result:
+    """Train an algorithm on an environment; `settings` are the fields of `Run`.
+
+    Without `run_dir` nothing is written. With `resume` a run that was stopped goes on from its last checkpoint.
+    """
+    env_id = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
+    run = Run(algorithm=algorithm, env_id=env_id, **settings)
+    return train_run(run, env, run_dir, resume, checkpoint_seconds, quiet)
+
+
+def train_run(
+    run: Run,
+    env: Environment | None = None,
+    run_dir: str | Path | None = None,
+    resume: bool = False,
+    checkpoint_seconds: float = 60.0,
+    quiet: bool = False,
+) -> Result:
+    """Train what a `Run` defines; `env` is needed where its id alone does not make the environment."""
+    cache_compilations()
+    environment = make(run.env_id if env is None else env, run.seeds, run.num_envs)
+    try:
+        keeper = Keeper(None if run_dir is None else Path(run_dir), run, environment, checkpoint_seconds)
+        keeper.open(resume)
+        state = start(run, environment)
+        if resume:
+            state = keeper.restore(state)
+        done = int(state.iteration) * run.batch_size
+        terminal = Terminal(
+            run.num_iterations * run.batch_size,
+            f"{run.algorithm_name} on {run.env_id}",
+            quiet=quiet,
+            initial_timesteps=done,
+        )
+        with InterruptGuard() as guard, Journal(keeper.folder, done if resume else None) as journal, terminal:
+            state = _loop(run, environment, state, journal, terminal, guard, keeper)
+    finally:
+        environment.close()
+    result = Result(run, journal.records, state, keeper.folder)
+    if keeper.folder is not None and any(finite_values(record[RETURN]) for record in journal.records):
+        result.plot(keeper.folder / CURVE_FILE)
+    return result
+
+
+def _loop(
+    run: Run,
+    environment: CompiledEnvironment | HostEnvironment,
+    state: RunState,
+    journal: Journal,
+    terminal: Terminal,
+    guard: InterruptGuard,
+    keeper: Keeper,
+) -> RunState:
+    with terminal.waiting("compiling"):
+        iterate = make_iteration(run, environment, state)
+    num_iterations = jnp.asarray(run.num_iterations, jnp.int32)
+    began = time.perf_counter()
+    for number in range(int(state.iteration), run.num_iterations):
+        start_time = time.perf_counter()
+        state, metrics = iterate(state, num_iterations)
+        values = {name: np.asarray(value).tolist() for name, value in jax.device_get(metrics).items()}
+        now = time.perf_counter()
+        _refuse_what_is_not_finite(values, number, keeper)
+        steps = (number + 1) * run.batch_size
+        record = {
+            "time/iterations": number + 1,
+            "time/total_timesteps": steps,
+            "time/fps": round(run.num_seeds * run.batch_size / (now - start_time), 1),
+            "time/time_elapsed": round(now - began, 3),
+        }
+        journal.record(record | values)
+        terminal.update(journal.records[-1])
+        last = number + 1 == run.num_iterations
+        if last or guard.requested or keeper.is_due():
+            keeper.save(state)
+        if guard.requested and not last:
+            raise Interrupted(keeper.how_to_go_on(steps))
+    return state
+
+
+def _refuse_what_is_not_finite(values: dict[str, list[float]], number: int, keeper: Keeper) -> None:
+    """Name the first thing that went wrong: what came in, before what became of it."""
+    for name in ("observation", "reward"):
+        if not all(values.pop(f"finite/{name}")):
+            raise TrustaxError(
+                f"the environment returned a {name} that is not finite in iteration {number + 1}; "
+                f"check the environment{keeper.last_good()}"
+            )
+    losses = values.get("train/loss", [])
+    if not np.all(np.isfinite(losses)):
+        seeds = np.flatnonzero(~np.isfinite(losses)).tolist()
+        raise TrustaxError(
+            f"the loss of learner {', '.join(map(str, seeds))} is not finite in iteration {number + 1}; "
+            f"try a smaller learning_rate{keeper.last_good()}"
+        )

@@ -1,0 +1,97 @@
+"""EnvPool through both of its forms: the same streams, the right types, and no abort on 64 bits."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from trustax.envs import make
+from trustax.envs.envpool import EnvPoolCompiled, EnvPoolHost
+from trustax.errors import TrustaxError
+from trustax.types import BoxActions, DiscreteActions
+
+pytest.importorskip("envpool")
+
+
+def compiled_stream(env_id: str, seeds: list[int], actions: np.ndarray) -> list[np.ndarray]:
+    environment = EnvPoolCompiled(env_id, seeds, actions.shape[2])
+    state, first = environment.reset()
+    _, timesteps = jax.jit(lambda *start: jax.lax.scan(environment.step, *start))(state, actions)
+    return [np.asarray(first), *map(np.asarray, timesteps)]
+
+
+def host_stream(env_id: str, seeds: list[int], actions: np.ndarray) -> list[np.ndarray]:
+    environment = EnvPoolHost(env_id, seeds, actions.shape[2])
+    first = environment.reset()
+    return [first, *map(np.stack, zip(*map(environment.step, actions), strict=True))]
+
+
+def assert_equal(one: list[np.ndarray], other: list[np.ndarray]) -> None:
+    for ours, theirs in zip(one, other, strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def check_streams(env_id: str, actions: np.ndarray) -> list[np.ndarray]:
+    """Both forms give the same, and a seed alone the same as beside another."""
+    stream = host_stream(env_id, [3, 8], actions)
+    assert_equal(compiled_stream(env_id, [3, 8], actions), stream)
+    first, *rest = host_stream(env_id, [8], actions[:, 1:])
+    assert_equal([stream[0][1:], *(leaf[:, 1:] for leaf in stream[1:])], [first, *rest])
+    return stream
+
+
+def test_lunar_lander_is_the_same_compiled_and_stepped() -> None:
+    actions = np.random.default_rng(0).integers(0, 4, (250, 2, 2)).astype(np.int32)
+    observation, *_, terminated, _ = check_streams("LunarLander-v3", actions)
+    assert observation.shape == (2, 2, 8)
+    assert terminated.any()
+    assert EnvPoolHost("LunarLander-v3", [0], 1).spec.actions == DiscreteActions(4)
+
+
+MUJOCO = """
+import numpy as np
+from tests.envs.test_envpool import check_streams
+actions = np.random.default_rng(0).uniform(-1, 1, (100, 2, 2, 6)).astype(np.float32)
+first, observation, reward, *_ = check_streams("HalfCheetah-v5", actions)
+assert observation.shape == (100, 2, 2, 17) and observation.dtype == reward.dtype == np.float32
+assert np.isfinite(observation).all() and observation.std() > 0.1
+"""
+
+
+def test_a_64_bit_environment_is_the_same_compiled_and_stepped() -> None:
+    # In a process of its own: what goes wrong here aborts it.
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", MUJOCO]
+    result = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+
+
+def test_images_stay_bytes() -> None:
+    actions = np.zeros((3, 2, 1), np.int32)
+    first, observation, reward, *_ = check_streams("Breakout-v5", actions)
+    assert first.shape == (2, 1, 4, 84, 84)
+    assert first.dtype == observation.dtype == np.uint8
+    assert reward.dtype == np.float32
+    assert EnvPoolHost("Breakout-v5", [0], 1).spec.is_image
+
+
+def test_the_compiled_form_cannot_be_resumed() -> None:
+    environment = make("envpool:Pendulum-v1", [0], 2)
+    assert isinstance(environment, EnvPoolCompiled)
+    assert not environment.resumable
+    assert environment.spec.actions == BoxActions((-2.0,), (2.0,))
+
+
+def test_on_a_gpu_the_host_form_is_chosen(monkeypatch: Any) -> None:
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert isinstance(make("envpool:Pendulum-v1", [0], 2), EnvPoolHost)
+
+
+def test_dictionaries_are_not_supported() -> None:
+    with pytest.raises(TrustaxError, match=r"MiniGrid-Unlock-v0: observations must be a Box .*, not Dict"):
+        make("MiniGrid-Unlock-v0", [0], 1)

@@ -1,0 +1,131 @@
+"""Gymnasium's environments as host environments: a scripted one, and each kind of space."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from trustax.envs.gymnasium import GymnasiumHost
+from trustax.errors import TrustaxError
+from trustax.types import BoxActions, DiscreteActions
+
+
+class Scripted(gymnasium.Env):
+    """Three steps; observes a random number of the episode and the step; remembers the actions given."""
+
+    def __init__(self, observation_space: Any = None, action_space: Any = None, ending: str = "terminated"):
+        self.observation_space = observation_space or spaces.Box(-np.inf, np.inf, (2,), np.float64)
+        self.action_space = action_space or spaces.Discrete(2)
+        self.ending = ending
+        self.actions: list[Any] = []
+
+    def observe(self) -> np.ndarray:
+        flat = np.resize([self.episode, float(self.time)], self.observation_space.shape)
+        return flat.astype(self.observation_space.dtype)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.episode, self.time = self.np_random.uniform(), 0
+        return self.observe(), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        assert self.action_space.contains(action)
+        self.actions.append(action)
+        self.time += 1
+        over = self.time == 3
+        terminated, truncated = over and "terminated" in self.ending, over and "truncated" in self.ending
+        return self.observe(), 10.0 + self.time, terminated, truncated, {}
+
+
+def recorded(made: list[Scripted], **options: Any) -> Callable[[], gymnasium.Env]:
+    def scripted() -> gymnasium.Env:
+        made.append(Scripted(**options))
+        return made[-1]
+
+    return scripted
+
+
+@pytest.mark.parametrize("ending", ["terminated", "truncated", "terminated and truncated"])
+def test_the_script_is_played_with_next_step_autoreset(ending: str) -> None:
+    made: list[Scripted] = []
+    environment = GymnasiumHost(recorded(made, ending=ending), [0, 1], 2)
+    first = environment.reset()
+    assert first.dtype == np.float32
+    steps = [environment.step(np.full((2, 2), row % 2)) for row in range(5)]
+    observation = np.stack([first, *(step.observation for step in steps)])
+    np.testing.assert_array_equal(observation[:, 1, 1, 1], [0, 1, 2, 3, 0, 1])
+    np.testing.assert_array_equal([step.reward[1, 0] for step in steps], [11, 12, 13, 0, 11])
+    ends = [False, False, True, False, False]
+    for flag in ("terminated", "truncated"):
+        expected = ends if flag in ending else [False] * 5
+        np.testing.assert_array_equal([getattr(step, flag)[0, 1] for step in steps], expected)
+    # The fourth row resets and ignores its action.
+    assert made[0].actions == [0, 1, 0, 0]
+    episode = observation[..., 0]
+    assert (episode[3] != episode[4]).all()
+    assert len(set(episode[[0, 4]].ravel())) == 8
+    # What was returned earlier is not overwritten later.
+    np.testing.assert_array_equal(steps[0].observation[..., 1], 1)
+
+
+def test_discrete_actions_are_numbered_from_the_spaces_start() -> None:
+    made: list[Scripted] = []
+    environment = GymnasiumHost(recorded(made, action_space=spaces.Discrete(3, start=1)), [0], 2)
+    actions = environment.spec.actions
+    assert actions == DiscreteActions(3, start=1)
+    environment.reset()
+    environment.step(actions.for_environment(np.array([[0, 2]], np.int32)))
+    assert [env.actions for env in made] == [[1], [3]]
+
+
+def test_box_actions_take_the_spaces_shape_and_type() -> None:
+    made: list[Scripted] = []
+    low = np.array([[-1.0, -2.0], [-3.0, -4.0]])
+    environment = GymnasiumHost(recorded(made, action_space=spaces.Box(low, -low, dtype=np.float64)), [0], 1)
+    actions = environment.spec.actions
+    assert actions == BoxActions((-1.0, -2.0, -3.0, -4.0), (1.0, 2.0, 3.0, 4.0), box_shape=(2, 2))
+    environment.reset()
+    environment.step(np.asarray(actions.for_environment(np.array([[[0.5, 1, 2, 9]]], np.float32))))
+    np.testing.assert_array_equal(made[0].actions[0], [[0.5, 1], [2, 4]])
+    assert made[0].actions[0].dtype == np.float64
+
+
+def test_float_observations_of_any_rank_and_images_pass() -> None:
+    tall = GymnasiumHost(recorded([], observation_space=spaces.Box(-1, 1, (2, 3, 4, 5))), [0], 1)
+    assert tall.reset().shape == (1, 1, 2, 3, 4, 5)
+    assert not tall.spec.is_image
+    image = GymnasiumHost(recorded([], observation_space=spaces.Box(0, 255, (3, 8, 8), np.uint8)), [0], 1)
+    assert image.reset().dtype == np.uint8
+    assert image.spec.is_image
+
+
+BOX = spaces.Box(-1, 1, (2,))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"observation_space": spaces.Dict(a=BOX)}, "observations must be .*, not Dict;"),
+        ({"observation_space": spaces.Discrete(3)}, "observations must be .*, not Discrete;"),
+        ({"observation_space": spaces.Box(0, 9, (2,), np.int32)}, r"not Box of int32 with shape \(2,\);"),
+        ({"observation_space": spaces.Box(0, 9, (2,), np.uint8)}, r"not Box of uint8 with shape \(2,\);"),
+        ({"action_space": spaces.MultiDiscrete([2, 2])}, "actions must be .*, not MultiDiscrete$"),
+        ({"action_space": spaces.Box(0, 9, (2,), np.int32)}, "actions must be .*, not Box of int32"),
+    ],
+)
+def test_other_spaces_are_refused_in_one_line(options: dict, message: str) -> None:
+    with pytest.raises(TrustaxError, match=message) as error:
+        GymnasiumHost(recorded([], **options), [0], 1)
+    assert str(error.value).startswith("scripted: ")
+    assert "\n" not in str(error.value)
+
+
+def test_a_callable_must_make_a_new_environment_each_time() -> None:
+    same = Scripted()
+    with pytest.raises(TrustaxError, match="a new environment at each call"):
+        GymnasiumHost(lambda: same, [0], 2)
+    with pytest.raises(TrustaxError, match=r"must return a gymnasium\.Env, not int"):
+        GymnasiumHost(lambda: 3, [0], 2)

@@ -1,0 +1,98 @@
+"""Which engine runs what, and what a mistake is told."""
+
+import sys
+from typing import Any
+
+import gymnasium
+import pytest
+
+from tests.envs.test_gymnasium import Scripted
+from trustax.envs import Definition, NativeEnvironment, Stepped, engine_of, make
+from trustax.envs.cartpole import CartPole
+from trustax.envs.gymnasium import GymnasiumHost
+from trustax.errors import TrustaxError
+
+
+@pytest.fixture
+def without_envpool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "envpool", None)
+
+
+@pytest.fixture
+def registered() -> Any:
+    gymnasium.register("TrustaxScripted-v0", Scripted)
+    yield "TrustaxScripted-v0"
+    del gymnasium.registry["TrustaxScripted-v0"]
+
+
+def refusal(env: Any, *arguments: Any) -> str:
+    with pytest.raises(TrustaxError) as error:
+        make(env, *(arguments or ([0], 1)))
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_a_bare_id_goes_to_the_fastest_engine_that_has_it(registered: str) -> None:
+    pytest.importorskip("envpool")
+    assert engine_of("Pendulum-v1") == "native"
+    assert engine_of("LunarLander-v3") == "envpool"
+    assert engine_of("MountainCarContinuous-v0") == "envpool"
+    assert engine_of(registered) == "gymnasium"
+    assert engine_of("gymnasium:CartPole-v1") == "gymnasium"
+
+
+def test_without_envpool_gymnasium_takes_its_place(without_envpool: None) -> None:
+    assert engine_of("Pendulum-v1") == "native"
+    assert engine_of("Acrobot-v1") == "gymnasium"
+    assert 'pip install "trustax[envpool]"' in refusal("envpool:Pendulum-v1")
+    assert 'pip install "trustax[envpool]"' in refusal("HalfCheeta-v5")
+
+
+def test_what_is_not_an_id() -> None:
+    assert engine_of(Scripted) == "gymnasium"
+    assert isinstance(make(Scripted, [0], 2), GymnasiumHost)
+    definition = CartPole(time_limit=5)
+    assert isinstance(definition, Definition)
+    assert engine_of(definition) == "native"
+    assert isinstance(make(definition, [0], 2), NativeEnvironment)
+
+
+def test_host_forms_on_demand(registered: str) -> None:
+    assert isinstance(make("Pendulum-v1", [0], 1), NativeEnvironment)
+    assert isinstance(make("Pendulum-v1", [0], 1, compiled=False), Stepped)
+    for compiled in (True, False):
+        environment = make(registered, [0], 1, compiled)
+        assert isinstance(environment, GymnasiumHost)
+        environment.close()
+
+
+def test_a_module_may_register_the_environment() -> None:
+    name = "gymnasium:gymnasium.envs:MountainCar-v0"
+    assert engine_of(name) == "gymnasium"
+    assert make(name, [0], 1).spec.observation_shape == (2,)
+    assert "no_such_module" in refusal("gymnasium:no_such_module:Some-v0")
+
+
+def test_unknown_ids_are_told_what_is_near() -> None:
+    assert refusal("Pendulm-v1").startswith("there is no environment 'Pendulm-v1'; did you mean Pendulum-v1")
+    assert "did you mean CartPole-v1" in refusal("native:cartpole-v1")
+    assert refusal("native:Acrobot-v1").endswith("gymnasium can run it")
+    assert refusal("gymnasium:xyzzy") == "gymnasium has no environment 'xyzzy'"
+
+
+@pytest.mark.parametrize("env", ["brax:Ant-v5", ":Pendulum-v1", "native:", "native :Pendulum-v1"])
+def test_malformed_prefixes(env: str) -> None:
+    assert "the engines are native, envpool, gymnasium" in refusal(env)
+
+
+def test_a_missing_dependency_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "Box2D", None)
+    for module in [name for name in sys.modules if name.startswith("gymnasium.envs.box2d")]:
+        monkeypatch.delitem(sys.modules, module)
+    assert 'pip install "trustax[box2d]"' in refusal("gymnasium:LunarLander-v3")
+
+
+def test_arguments_are_checked() -> None:
+    assert "at least one seed" in refusal("Pendulum-v1", [], 1)
+    assert "at least one seed" in refusal("Pendulum-v1", [0], 0)
+    assert "seeds must be between 0 and" in refusal("Pendulum-v1", [-1], 1)

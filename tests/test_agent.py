@@ -1,0 +1,97 @@
+"""What a user keeps of a run: it predicts, and comes back from disk the same."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+
+import trustax as tx
+from trustax.networks import Architecture
+
+SMALL: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 256, "quiet": True}
+
+
+@lru_cache
+def trained(env: Any, kind: type = tx.MCPO, **settings: Any) -> tx.Result:
+    return tx.train(kind(num_epochs=1, num_minibatches=4, hidden_sizes=(8,)), env, **SMALL | settings)
+
+
+def test_a_saved_agent_predicts_the_same(tmp_path: Path) -> None:
+    agent = trained("Pendulum-v1").agent()
+    agent.save(tmp_path / "pendulum.agent")
+    observations = np.random.default_rng(0).normal(size=(50, 3))
+    for deterministic in (True, False):
+        kept, read = tx.Agent(agent.policy, agent.statistics), tx.load(tmp_path / "pendulum.agent")
+        expected, _ = kept.predict(observations, deterministic=deterministic)
+        np.testing.assert_array_equal(read.predict(observations, deterministic=deterministic)[0], expected)
+
+
+def test_the_agents_of_a_run_are_read_from_its_folder(tmp_path: Path) -> None:
+    result = trained("CartPole-v1", num_seeds=2, run_dir=tmp_path / "run")
+    for policy in ("policy", "virtual"):
+        kept, read = result.agent(1, policy), tx.load_agent(tmp_path / "run", 1, policy)
+        np.testing.assert_array_equal(kept.policy.parameters, read.policy.parameters)
+    assert not np.array_equal(result.agent(0).policy.parameters, result.agent(1).policy.parameters)
+
+
+def test_one_observation_gives_one_action_and_a_batch_gives_as_many() -> None:
+    agent = trained("Pendulum-v1").agent()
+    assert agent.predict(np.zeros(3))[0].shape == (1,)
+    assert agent.predict(np.zeros((5, 3)))[0].shape == (5, 1)
+    assert agent.predict(np.zeros(3), state="kept")[1] == "kept"
+
+
+def test_box_actions_are_clipped_to_their_bounds_and_shape() -> None:
+    spec = tx.EnvSpec((3,), tx.BoxActions((-0.1,) * 4, (0.1,) * 4, box_shape=(2, 2)))
+    agent = tx.Agent(Architecture(spec).init(jax.random.key(0)))
+    actions, _ = agent.predict(np.zeros((100, 3)))
+    assert actions.shape == (100, 2, 2)
+    assert np.abs(actions).max() == np.float32(0.1)
+
+
+def test_stochastic_predictions_differ_from_call_to_call_and_repeat_from_seed_to_seed() -> None:
+    policy = trained("Pendulum-v1").agent().policy
+    one, other = tx.Agent(policy, seed=1), tx.Agent(policy, seed=1)
+    first, second = one.predict(np.zeros(3))[0], one.predict(np.zeros(3))[0]
+    assert first != second
+    assert first == other.predict(np.zeros(3))[0]
+
+
+def test_an_observation_of_another_shape_is_refused() -> None:
+    with pytest.raises(tx.TrustaxError, match=r"must have the shape \(3,\).*not \(4,\)"):
+        trained("Pendulum-v1").agent().predict(np.zeros(4))
+
+
+def test_a_run_has_only_its_own_learners_and_policies(tmp_path: Path) -> None:
+    result = trained("CartPole-v1", tx.PPO, run_dir=tmp_path / "run")
+    with pytest.raises(tx.TrustaxError, match="the learners 0 to 0, not 1"):
+        result.agent(1)
+    with pytest.raises(tx.TrustaxError, match="ppo has no policy called 'virtual'"):
+        result.agent(0, "virtual")
+    with pytest.raises(tx.TrustaxError, match="holds no agent"):
+        tx.load(next((tmp_path / "run" / "checkpoints").iterdir()))
+
+
+def test_a_box_environment_of_the_users_own_trains_and_evaluates() -> None:
+    def make_pendulum() -> gymnasium.Env:
+        return gymnasium.wrappers.RescaleAction(gymnasium.make("Pendulum-v1"), np.float32(-1), np.float32(1))
+
+    agent = trained(make_pendulum).agent()
+    assert tx.evaluate(agent, make_pendulum, num_episodes=2).lengths.tolist() == [200, 200]
+
+
+@pytest.mark.parametrize("env", ["native:CartPole-v1", "envpool:CartPole-v1", "gymnasium:CartPole-v1"])
+def test_every_episode_of_an_evaluation_counts_once(env: str) -> None:
+    agent = trained("CartPole-v1").agent()
+    result = tx.evaluate(agent, env, num_episodes=5, max_envs=2)
+    assert len(result.returns) == 5
+    np.testing.assert_array_equal(result.returns, result.lengths)  # CartPole pays 1 a step
+
+
+def test_an_agent_is_not_evaluated_where_it_cannot_see() -> None:
+    with pytest.raises(tx.TrustaxError, match=r"sees observations of shape \(4,\), but Pendulum-v1 gives \(3,\)"):
+        tx.evaluate(trained("CartPole-v1").agent(), "Pendulum-v1")

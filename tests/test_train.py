@@ -1,0 +1,200 @@
+"""The loop: the same every time, whole after an interruption, honest about what it was given."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+
+import trustax as tx
+from trustax import checkpoint
+from trustax.journal import read_records
+
+SMALL: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 512, "quiet": True}
+ENGINES = ["native:CartPole-v1", "envpool:CartPole-v1", "gymnasium:CartPole-v1"]
+
+
+def small(kind: type = tx.MCPO, **fields: Any) -> Any:
+    return kind(num_epochs=2, num_minibatches=4, hidden_sizes=(8,), **fields)
+
+
+def measured(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records without what a clock says."""
+    return [{k: v for k, v in r.items() if k not in ("time/fps", "time/time_elapsed")} for r in records]
+
+
+def arrays(tree: Any) -> list[np.ndarray]:
+    is_key = lambda x: jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)  # noqa: E731
+    return [np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in jax.tree.leaves(tree)]
+
+
+def assert_same_state(one: tx.Result, other: tx.Result) -> None:
+    for a, b in zip(arrays(one.state), arrays(other.state), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("env", ENGINES)
+def test_the_same_seed_gives_the_same_records_and_another_seed_others(env: str) -> None:
+    first, again, other = (tx.train(small(), env, seed=seed, **SMALL) for seed in (3, 3, 4))
+    assert measured(first.records) == measured(again.records)
+    assert measured(first.records) != measured(other.records)
+
+
+@pytest.mark.parametrize("env", ENGINES)
+def test_seeds_side_by_side_equal_seeds_alone(env: str) -> None:
+    together = tx.train(small(), env, num_seeds=2, seed=5, **SMALL)
+    for learner, seed in enumerate((5, 6)):
+        alone = tx.train(small(), env, seed=seed, **SMALL)
+        for mine, ours in zip(alone.records, together.records, strict=True):
+            np.testing.assert_allclose(
+                mine["train/value_loss"][0], ours["train/value_loss"][learner], rtol=1e-4, atol=1e-6
+            )
+
+
+@pytest.mark.parametrize("kind", [tx.MCPO, tx.PPO])
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(kind: type, tmp_path: Path) -> None:
+    settings = SMALL | {"num_seeds": 2}
+    whole = tx.train(small(kind), "Pendulum-v1", run_dir=tmp_path / "whole", **settings)
+    # Decay looks ahead to the end of the run, so the first half must already know how long the whole will be.
+    with pytest.raises(tx.Interrupted, match="go on with: trustax resume"):
+        interrupted_after(2, small(kind), tmp_path / "half", settings)
+    halves = tx.train(small(kind), "Pendulum-v1", run_dir=tmp_path / "half", resume=True, **settings)
+    assert_same_state(whole, halves)
+    assert measured(read_records(tmp_path / "whole")) == measured(read_records(tmp_path / "half"))
+
+
+def interrupted_after(iterations: int, algorithm: Any, folder: Path, settings: dict[str, Any]) -> None:
+    """Train, and press Ctrl-C while the journal takes down that iteration."""
+    from trustax.journal import Journal
+
+    plain = Journal.record
+
+    def record(journal: Journal, metrics: Any) -> None:
+        plain(journal, metrics)
+        if len(journal.records) == iterations:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "record", record)
+        tx.train(algorithm, "Pendulum-v1", run_dir=folder, **settings)
+
+
+@pytest.mark.parametrize("env", ENGINES[1:])
+def test_where_the_environment_cannot_be_saved_a_resumed_run_keeps_the_learner(env: str, tmp_path: Path) -> None:
+    before = tx.train(small(), env, run_dir=tmp_path / "run", **SMALL)
+    after = tx.train(small(), env, run_dir=tmp_path / "run", resume=True, **SMALL | {"total_timesteps": 768})
+    assert [r["time/iterations"] for r in after.records] == [1, 2, 3, 4, 5, 6]
+    assert measured(after.records)[:4] == measured(before.records)
+    assert int(after.state.iteration) == 6
+
+
+def test_a_finished_run_resumes_to_itself(tmp_path: Path) -> None:
+    done = tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    assert_same_state(done, tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **SMALL))
+
+
+def test_a_resume_without_a_checkpoint_starts_anew(tmp_path: Path) -> None:
+    result = tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **SMALL)
+    assert len(result.records) == 4
+
+
+def test_a_run_folder_holds_what_it_promises(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    tx.train(small(), "CartPole-v1", run_dir=folder, num_seeds=2, **SMALL)
+    assert {path.name for path in folder.iterdir()} == {
+        "run.json",
+        "metrics.jsonl",
+        "tensorboard",
+        "checkpoints",
+        "curve.png",
+    }
+    line = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
+    assert line["time/total_timesteps"] == 512
+    assert len(line["rollout/ep_rew_mean"]) == 2
+    assert {"time/fps", "rollout/ep_len_mean", "train/approx_kl", "mcpo/alpha", "mcpo/beta"} <= line.keys()
+    assert not any(name.startswith("finite/") for name in line)
+
+
+def test_total_timesteps_is_rounded_down_to_whole_iterations() -> None:
+    result = tx.train(small(tx.PPO), "CartPole-v1", **SMALL | {"total_timesteps": 300})
+    assert [record["time/total_timesteps"] for record in result.records] == [128, 256]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_seeds": 0}, "num_seeds must be at least 1, not 0"),
+        ({"seed": -1}, "seed must be between 0 and"),
+        ({"num_envs": 1, "horizon": 2}, "num_minibatches is 4, but an iteration has only"),
+        ({"resume": True}, "resume needs run_dir"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(tx.TrustaxError, match=message):
+        tx.train(small(), "CartPole-v1", **SMALL | settings)
+
+
+def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
+    tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    with pytest.raises(tx.TrustaxError, match="holds a run already"):
+        tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    with pytest.raises(tx.TrustaxError, match="memory_size = 10, not 3"):
+        tx.train(small(memory_size=3), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **SMALL)
+
+
+def test_a_folder_that_is_no_run_folder_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("mine")
+    with pytest.raises(tx.TrustaxError, match="exists and is no run folder"):
+        tx.train(small(), "CartPole-v1", run_dir=tmp_path, **SMALL)
+
+
+class Broken(gymnasium.Env[np.ndarray, int]):
+    """Returns something that is not finite in its fifth step."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, observation: float, reward: float) -> None:
+        self.bad, self.steps = (observation, reward), 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        self.steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        observation, reward = self.bad if self.steps == 5 else (0.0, 1.0)
+        return np.full(2, observation, np.float32), reward, False, False, {}
+
+
+@pytest.mark.parametrize(("name", "values"), [("observation", (np.nan, 1.0)), ("reward", (0.0, np.nan))])
+def test_an_environment_that_returns_nan_is_named_at_once(name: str, values: tuple[float, float]) -> None:
+    with pytest.raises(tx.TrustaxError, match=f"returned a {name} that is not finite in iteration 1"):
+        tx.train(small(), lambda: Broken(*values), **SMALL)
+
+
+def test_a_diverging_learner_stops_the_run(tmp_path: Path) -> None:
+    with pytest.raises(tx.TrustaxError, match="the loss of learner 0 is not finite"):
+        tx.train(small(tx.PPO, learning_rate=1e38), "Pendulum-v1", run_dir=tmp_path / "run", **SMALL)
+    assert checkpoint.latest(tmp_path / "run") is None
+
+
+def test_sigterm_saves_says_how_to_go_on_and_exits_75(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "trustax.cli", "train", "ppo", "--env-id", "CartPole-v1"]
+    command += ["--total-timesteps", "1000000000", "--run-dir", str(tmp_path / "run"), "--horizon", "64"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    while process.poll() is None and not (metrics.exists() and metrics.stat().st_size):
+        pass
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 75, said
+    assert said.splitlines()[-1].endswith(f"go on with: trustax resume {tmp_path / 'run'}")
+    assert checkpoint.latest(tmp_path / "run") is not None
