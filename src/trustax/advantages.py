@@ -6,13 +6,13 @@ from jaxtyping import Array, Bool, Float
 
 
 def gae(
-    reward: Float[Array, "time *env"],
-    value: Float[Array, "time+1 *env"],
-    terminated: Bool[Array, "time *env"],
-    truncated: Bool[Array, "time *env"],
+    reward: Float[Array, " time *env"],
+    value: Float[Array, " time+1 *env"],
+    terminated: Bool[Array, " time *env"],
+    truncated: Bool[Array, " time *env"],
     discount: float,
     gae_lambda: float,
-) -> Float[Array, "time *env"]:
+) -> Float[Array, " time *env"]:
     """Âₜ = δₜ + γλ Âₜ₊₁ within an episode, with δₜ = rₜ + γ V(sₜ₊₁) - V(sₜ).
 
     A terminated episode has no future: V(sₜ₊₁) counts as 0. A truncated one has, and V(sₜ₊₁) stands for it. Neither

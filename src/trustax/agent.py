@@ -70,7 +70,7 @@ class Agent:
             deterministic,
         )
         chosen = np.asarray(actions)
-        return (chosen[0] if single else chosen), state
+        return (chosen[0, ...] if single else chosen), state
 
     def save(self, path: str | Path) -> None:
         """Write the agent into a folder; see `load`."""

@@ -12,9 +12,9 @@ class Attention(eqx.Module):
     """One hidden layer of N rectified units, then a softmax over the N ranks of the memory."""
 
     hidden_weight: Float[Array, "context slot"]
-    hidden_bias: Float[Array, "slot"]
+    hidden_bias: Float[Array, " slot"]
     output_weight: Float[Array, "slot rank"]
-    output_bias: Float[Array, "rank"]
+    output_bias: Float[Array, " rank"]
 
     @classmethod
     def init(cls, key: Key[Array, ""], num_features: int, memory_size: int) -> "Attention":
@@ -32,8 +32,8 @@ class Attention(eqx.Module):
         )
 
     def __call__(
-        self, context: Float[Array, "context"], filled: Bool[Array, "rank"], kept: Float[Array, "slot"]
-    ) -> Float[Array, "rank"]:
+        self, context: Float[Array, " context"], filled: Bool[Array, " rank"], kept: Float[Array, " slot"]
+    ) -> Float[Array, " rank"]:
         """Weights that sum to 1 over the filled ranks and are exactly 0 elsewhere.
 
         `kept` multiplies the hidden units: a dropout mask while training, ones otherwise.
@@ -43,7 +43,7 @@ class Attention(eqx.Module):
         return jax.nn.softmax(logits, where=filled)
 
 
-def dropout_mask(key: Key[Array, ""], size: int, rate: float) -> Float[Array, "slot"]:
+def dropout_mask(key: Key[Array, ""], size: int, rate: float) -> Float[Array, " slot"]:
     """Zero with probability `rate`, else 1/(1 - rate), so that the expectation is 1."""
     if rate == 0.0:
         return jnp.ones(size)

@@ -7,6 +7,7 @@ stderr and exit code 2; a run that was stopped and can go on ends with exit code
 import contextlib
 import difflib
 import io
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -37,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Interrupted as stopped:
         print(f"trustax: {stopped}", file=sys.stderr)
         sys.exit(EXIT_CODE)
+    except BrokenPipeError:  # the reader of our output, `head` for example, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except KeyboardInterrupt:
         print("trustax: interrupted", file=sys.stderr)
         sys.exit(130)
@@ -69,7 +73,8 @@ def _dispatch(arguments: list[str]) -> int:
         return 0 if rest else 2
     method, *rest = rest
     _require_known("method", method, ALGORITHMS)
-    _parse(commands.Train[ALGORITHMS[method]], f"trustax train {method}", rest)()
+    train_method: Any = commands.Train
+    _parse(train_method[ALGORITHMS[method]], f"trustax train {method}", rest)()
     return 0
 
 
@@ -99,12 +104,20 @@ def _parse(command: Any, program: str, arguments: Sequence[str]) -> Any:
             raise TrustaxError(f"{_in_one_line(said.getvalue())}; see {program} --help") from None
         raise
     if unknown:
-        options = tyro.extras.get_parser(command, config=(tyro.conf.OmitArgPrefixes,)).format_help()
-        known = re.findall(r"--[a-z][a-z0-9-]+", options)
-        similar = difflib.get_close_matches(unknown[0], known, n=1)
+        similar = difflib.get_close_matches(unknown[0], _options(command), n=1)
         hint = f"did you mean {similar[0]}?" if similar else f"see {program} --help"
         raise TrustaxError(f"unknown option {unknown[0]!r}; {hint}")
     return parsed
+
+
+def _options(command: Any) -> list[str]:
+    """All options of a command, as its help names them."""
+    import tyro
+
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+        tyro.cli(command, args=["--help"], config=(tyro.conf.OmitArgPrefixes,))
+    return re.findall(r"--[a-z][a-z0-9-]+", said.getvalue())
 
 
 def _in_one_line(panel: str) -> str:

@@ -13,6 +13,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+_NEAR = 0.2
+
+
+def _excess_near_zero(x: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:
+    """eˣ - 1 - x = x²/2 (1 + x/3 (1 + x/4 (…))) for |x| below _NEAR, to float32 precision; finite elsewhere."""
+    x = jnp.clip(x, -_NEAR, _NEAR)
+    series = jnp.ones_like(x)
+    for divisor in (7, 6, 5, 4, 3):
+        series = 1 + x / divisor * series
+    return 0.5 * x**2 * series
 
 
 class Categorical(eqx.Module):
@@ -41,8 +51,15 @@ class Categorical(eqx.Module):
         return -jnp.sum(jnp.exp(self.log_probs) * self.log_probs, axis=-1)
 
     def kl(self, other: Any) -> Float[Array, "*batch"]:
-        """KL(p‖q) = Σₐ p(a) (log p(a) - log q(a))"""
-        return jnp.sum(jnp.exp(self.log_probs) * (self.log_probs - other.log_probs), axis=-1)
+        """KL(p‖q) = Σₐ p(a) (log p(a) - log q(a)) = Σₐ p(a) (eʳ - 1 - r) with r = log q(a) - log p(a).
+
+        The second form has no terms of either sign to cancel: the distances that trust regions compare are as small
+        as 1e-7, where the first is rounding noise and may even be negative.
+        """
+        log_ratio = other.log_probs - self.log_probs
+        p, q = jnp.exp(self.log_probs), jnp.exp(other.log_probs)
+        near = jnp.abs(log_ratio) < _NEAR
+        return jnp.sum(jnp.where(near, p * _excess_near_zero(log_ratio), q - p - p * log_ratio), axis=-1)
 
     def mode(self) -> Int[Array, "*batch"]:
         return jnp.argmax(self.logits, axis=-1)
@@ -75,12 +92,13 @@ class DiagonalGaussian(eqx.Module):
     def kl(self, other: Any) -> Float[Array, "*batch"]:
         """KL(p‖q) = Σ_d [log σ_q - log σ_p + (σ_p² + (μ_p - μ_q)²) / 2σ_q² - ½]
 
-        With u = log σ_p - log σ_q the variance part is ½(e²ᵘ - 1) - u, written with `expm1` because the distances
-        that the trust regions compare are as small as 1e-6, where e²ᵘ - 1 would be rounding noise.
+        With u = log σ_p - log σ_q the variance part is ½(e²ᵘ - 1 - 2u), whose terms cancel where σ_p and σ_q are close.
         """
-        log_ratio = self.log_std - other.log_std
+        double = 2 * (self.log_std - other.log_std)
+        near = jnp.abs(double) < _NEAR
+        spread = jnp.where(near, _excess_near_zero(double), jnp.expm1(double) - double)
         offset = (self.mean - other.mean) * jnp.exp(-other.log_std)
-        return jnp.sum(0.5 * (jnp.expm1(2 * log_ratio) + offset**2) - log_ratio, axis=-1)
+        return 0.5 * jnp.sum(spread + offset**2, axis=-1)
 
     def mode(self) -> Float[Array, "*batch action"]:
         return self.mean

@@ -18,8 +18,8 @@ class FinishedEpisodes(eqx.Module):
 class EpisodeWindow(eqx.Module):
     """A ring of the newest episodes, in the order in which they ended."""
 
-    returns: Float[Array, "window"]
-    lengths: Float[Array, "window"]
+    returns: Float[Array, " window"]
+    lengths: Float[Array, " window"]
     count: Int[Array, ""]
 
     @classmethod
@@ -40,7 +40,7 @@ class EpisodeWindow(eqx.Module):
             self.count + total,
         )
 
-    def mean(self, values: Float[Array, "window"]) -> Float[Array, ""]:
+    def mean(self, values: Float[Array, " window"]) -> Float[Array, ""]:
         """The mean over the episodes seen, NaN before the first."""
         size = jnp.minimum(self.count, WINDOW)
         return jnp.sum(jnp.where(jnp.arange(WINDOW) < size, values, 0.0)) / jnp.where(size, size, jnp.nan)

@@ -33,7 +33,7 @@ class RunState(eqx.Module):
     episodes: EpisodeWindow
     environment: EnvState
     """the state of a compiled environment; None where the environment keeps it to itself"""
-    keys: Key[Array, "seed"]
+    keys: Key[Array, " seed"]
     iteration: Int[Array, ""]
 
 
@@ -63,7 +63,7 @@ def template_of(run: Run, spec: EnvSpec) -> tuple[Any, Observer]:
     return learner, observer
 
 
-def _begin(run: Run, spec: EnvSpec, observation: Array) -> tuple[Any, Observer, EpisodeWindow, Key[Array, "seed"]]:
+def _begin(run: Run, spec: EnvSpec, observation: Array) -> tuple[Any, Observer, EpisodeWindow, Key[Array, " seed"]]:
     preprocessing = preprocessing_of(run)
     seeds = np.asarray(run.seeds, np.uint32)
     keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed)))(seeds)
@@ -133,10 +133,10 @@ def _host_iteration(run: Run, environment: HostEnvironment) -> Iteration:
     return iterate
 
 
-def _keys(state: RunState, horizon: int) -> tuple[Key[Array, "seed time"], Key[Array, "seed"]]:
+def _keys(state: RunState, horizon: int) -> tuple[Key[Array, "seed time"], Key[Array, " seed"]]:
     """The keys of this iteration: one for every step of the rollout, and one for the update."""
 
-    def of_seed(key: Key[Array, ""]) -> tuple[Key[Array, "time"], Key[Array, ""]]:
+    def of_seed(key: Key[Array, ""]) -> tuple[Key[Array, " time"], Key[Array, ""]]:
         collect_key, update_key = jax.random.split(jax.random.fold_in(key, state.iteration))
         return jax.random.split(collect_key, horizon), update_key
 
@@ -149,7 +149,7 @@ def _learn(
     rollout: Rollout,
     finished: FinishedEpisodes,
     num_iterations: Int[Array, ""],
-    keys: Key[Array, "seed"],
+    keys: Key[Array, " seed"],
 ) -> tuple[RunState, Metrics]:
     progress = Progress(state.iteration, num_iterations)
 

@@ -9,6 +9,7 @@ import jax
 
 from trustax import checkpoint
 from trustax.agent import Agent, spec_from_json, spec_to_json
+from trustax.algorithms.mcpo import MCPOState
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.errors import TrustaxError
 from trustax.iteration import RunState, is_resumable, restart_environment, template_of
@@ -111,11 +112,12 @@ def agent_of(run: Run, state: Any, seed: int, policy: str) -> Agent:
     if not 0 <= seed < run.num_seeds:
         raise TrustaxError(f"this run has the learners 0 to {run.num_seeds - 1}, not {seed}")
     learner = state["learner"]
-    if policy not in ("policy", "virtual") or not any(f.name == policy for f in dataclasses.fields(learner)):
-        raise TrustaxError(f"{run.algorithm_name} has no policy called {policy!r}")
-    chosen, statistics = jax.tree.map(
-        lambda x: x[seed], (getattr(learner, policy), state["observer"].observation_statistics)
-    )
+    policies = {"policy": learner.policy}
+    if isinstance(learner, MCPOState):
+        policies["virtual"] = learner.virtual
+    if policy not in policies:
+        raise TrustaxError(f"{run.algorithm_name} has no policy called {policy!r}; it has {', '.join(policies)}")
+    chosen, statistics = jax.tree.map(lambda x: x[seed], (policies[policy], state["observer"].observation_statistics))
     return Agent(chosen, statistics, seed=run.seeds[seed])
 
 

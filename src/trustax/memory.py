@@ -14,12 +14,12 @@ class PolicyMemory(eqx.Module):
     """At most N policies; `size` of them are filled and the next write goes to row `position`."""
 
     policies: Float[Array, "slot parameter"]
-    written_at: Int[Array, "slot"]
+    written_at: Int[Array, " slot"]
     size: Int[Array, ""]
     position: Int[Array, ""]
 
     @classmethod
-    def init(cls, capacity: int, parameters: Float[Array, "parameter"]) -> "PolicyMemory":
+    def init(cls, capacity: int, parameters: Float[Array, " parameter"]) -> "PolicyMemory":
         """A memory that holds one policy, written at update 0."""
         rows = jnp.zeros((capacity, parameters.shape[0])).at[0].set(parameters)
         one = jnp.ones((), jnp.int32)
@@ -30,7 +30,7 @@ class PolicyMemory(eqx.Module):
         return self.policies.shape[0]
 
     def write(
-        self, parameters: Float[Array, "parameter"], update: Int[Array, ""], wanted: Bool[Array, ""]
+        self, parameters: Float[Array, " parameter"], update: Int[Array, ""], wanted: Bool[Array, ""]
     ) -> "PolicyMemory":
         """Add a policy if it is `wanted`; the oldest leaves when the memory is full.
 
@@ -49,15 +49,15 @@ class PolicyMemory(eqx.Module):
         )
 
     @property
-    def filled(self) -> Bool[Array, "rank"]:
+    def filled(self) -> Bool[Array, " rank"]:
         """Which ranks hold a policy."""
         return jnp.arange(self.capacity) < self.size
 
     @property
-    def _slot_of_rank(self) -> Int[Array, "rank"]:
+    def _slot_of_rank(self) -> Int[Array, " rank"]:
         return (self.position - 1 - jnp.arange(self.capacity)) % self.capacity
 
-    def mix(self, weights: Float[Array, "rank"]) -> Float[Array, "parameter"]:
+    def mix(self, weights: Float[Array, " rank"]) -> Float[Array, " parameter"]:
         """ψ = Σⱼ wⱼ θⱼ, over every parameter (Eq. 1)."""
         rank_of_slot = self._slot_of_rank  # the map is its own inverse
         return weights[rank_of_slot] @ self.policies

@@ -5,6 +5,7 @@ all its numbers are one vector, a memory of policies is a matrix, a mixture of p
 step of Adam one fused operation. Networks are written for one observation; batches come from `jax.vmap`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod, sqrt
@@ -13,25 +14,45 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, Shaped
+from jaxtyping import Array, Float, Int, Key, Shaped
 
 from trustax.distributions import Categorical, DiagonalGaussian, Distribution
 from trustax.types import DiscreteActions, EnvSpec
 
-orthogonal = jax.nn.initializers.orthogonal
+Layer = Callable[[Array], Array]
+"""What a network is made of: `Dense` and `Conv`, or either with something put around it, as `trustax.kfac` does."""
+
+
+def orthogonal(key: Key[Array, ""], shape: tuple[int, int], gain: float) -> Float[Array, "row column"]:
+    """A random matrix whose shorter side is orthonormal, times `gain`: Gram-Schmidt on normal numbers, done twice.
+
+    `jax.nn.initializers.orthogonal` calls LAPACK, and several calls that are batched over seeds wait for each other's
+    threads for ever once they are as many as the machine has cores (seen with jax 0.10.2 on two).
+    """
+    longer, shorter = max(shape), min(shape)
+    gaussian = jax.random.normal(key, (longer, shorter))
+
+    def add_column(index: Int[Array, ""], basis: Float[Array, "long short"]) -> Float[Array, "long short"]:
+        column = gaussian[:, index]
+        for _ in range(2):  # once leaves rounding errors, twice is enough
+            column = column - basis @ (basis.T @ column)
+        return basis.at[:, index].set(column / jnp.linalg.norm(column))
+
+    basis = jax.lax.fori_loop(0, shorter, add_column, jnp.zeros_like(gaussian))
+    return gain * (basis if shape == basis.shape else basis.T)
 
 
 class Dense(eqx.Module):
     """y = x W + b"""
 
     weight: Float[Array, "into out"]
-    bias: Float[Array, "out"]
+    bias: Float[Array, " out"]
 
     @classmethod
     def init(cls, key: Key[Array, ""], into: int, out: int, gain: float) -> "Dense":
-        return cls(orthogonal(gain)(key, (into, out)), jnp.zeros(out))
+        return cls(orthogonal(key, (into, out), gain), jnp.zeros(out))
 
-    def __call__(self, x: Float[Array, "into"]) -> Float[Array, "out"]:
+    def __call__(self, x: Float[Array, " into"]) -> Float[Array, " out"]:
         return x @ self.weight + self.bias
 
 
@@ -39,13 +60,13 @@ class Conv(eqx.Module):
     """A 2-D convolution without padding."""
 
     kernel: Float[Array, "out into height width"]
-    bias: Float[Array, "out"]
+    bias: Float[Array, " out"]
     stride: int = eqx.field(static=True)
 
     @classmethod
     def init(cls, key: Key[Array, ""], into: int, out: int, size: int, stride: int) -> "Conv":
-        kernel = orthogonal(sqrt(2), column_axis=0)(key, (out, into, size, size))
-        return cls(kernel, jnp.zeros(out), stride)
+        kernel = orthogonal(key, (out, into * size * size), gain=sqrt(2))
+        return cls(kernel.reshape(out, into, size, size), jnp.zeros(out), stride)
 
     def __call__(self, x: Float[Array, "into height width"]) -> Float[Array, "out height2 width2"]:
         y = jax.lax.conv(x[None], self.kernel, (self.stride, self.stride), "VALID")[0]
@@ -57,15 +78,16 @@ class VectorActorCritic(eqx.Module):
 
     actor: tuple[Dense, ...]
     critic: tuple[Dense, ...]
-    log_std: Float[Array, "action"] | None
+    log_std: Float[Array, " action"] | None
 
     @classmethod
-    def init(cls, key: Key[Array, ""], spec: EnvSpec, hidden_sizes: tuple[int, ...]) -> "VectorActorCritic":
+    def init(cls, key: Key[Array, ""], architecture: "Architecture") -> "VectorActorCritic":
+        spec = architecture.spec
         actor_key, critic_key = jax.random.split(key)
-        widths = (spec.observation_size, *hidden_sizes)
+        widths = (spec.observation_size, *architecture.hidden_sizes)
         actor = _perceptron(actor_key, (*widths, _num_outputs(spec)), head_gain=_actor_gain(spec))
         critic = _perceptron(critic_key, (*widths, 1), head_gain=sqrt(2))
-        return cls(actor, critic, _initial_log_std(spec))
+        return cls(actor, critic, _initial_log_std(architecture))
 
     def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
         x = observation.astype(jnp.float32).ravel()
@@ -80,12 +102,13 @@ class ImageActorCritic(eqx.Module):
     hidden: Dense
     actor: Dense
     critic: Dense
-    log_std: Float[Array, "action"] | None
+    log_std: Float[Array, " action"] | None
     channels_last: bool = eqx.field(static=True)
 
     @classmethod
-    def init(cls, key: Key[Array, ""], spec: EnvSpec, hidden_sizes: tuple[int, ...]) -> "ImageActorCritic":
-        del hidden_sizes  # the widths of this network are the literature's
+    def init(cls, key: Key[Array, ""], architecture: "Architecture") -> "ImageActorCritic":
+        """Its widths are the literature's; `hidden_sizes` does not change them."""
+        spec = architecture.spec
         keys = jax.random.split(key, 6)
         channels_last = spec.observation_shape[-1] < spec.observation_shape[0]
         channels, height, width = (spec.observation_shape[i] for i in ((2, 0, 1) if channels_last else (0, 1, 2)))
@@ -98,7 +121,7 @@ class ImageActorCritic(eqx.Module):
         hidden = Dense.init(keys[3], prod(features.shape), 512, gain=sqrt(2))
         actor = Dense.init(keys[4], 512, _num_outputs(spec), gain=_actor_gain(spec))
         critic = Dense.init(keys[5], 512, 1, gain=1.0)
-        return cls(torso, hidden, actor, critic, _initial_log_std(spec), channels_last)
+        return cls(torso, hidden, actor, critic, _initial_log_std(architecture), channels_last)
 
     def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
         x = observation.astype(jnp.float32) / 255
@@ -113,11 +136,12 @@ class Architecture:
 
     spec: EnvSpec
     hidden_sizes: tuple[int, ...] = (64, 64)
+    initial_log_std: float = 0.0
 
     def init(self, key: Key[Array, ""]) -> "Policy":
         return Policy(flatten(self._network(key)), self)
 
-    def unflatten(self, parameters: Float[Array, "parameter"]) -> VectorActorCritic | ImageActorCritic:
+    def unflatten(self, parameters: Float[Array, " parameter"]) -> VectorActorCritic | ImageActorCritic:
         """The network whose numbers, one after another, are `parameters`."""
         shapes, structure = _layout(self)
         pieces = jax.lax.split(parameters, [prod(shape) for shape in shapes])
@@ -126,7 +150,7 @@ class Architecture:
 
     def _network(self, key: Key[Array, ""]) -> VectorActorCritic | ImageActorCritic:
         network = ImageActorCritic if self.spec.is_image else VectorActorCritic
-        return network.init(key, self.spec, self.hidden_sizes)
+        return network.init(key, self)
 
 
 class Policy(eqx.Module):
@@ -139,18 +163,18 @@ class Policy(eqx.Module):
     ((2,), ())
     """
 
-    parameters: Float[Array, "parameter"]
+    parameters: Float[Array, " parameter"]
     architecture: Architecture = eqx.field(static=True)
 
     def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
         return self.architecture.unflatten(self.parameters)(observation)
 
-    def batch(self, observations: Shaped[Array, "batch ..."]) -> tuple[Distribution, Float[Array, "batch"]]:
+    def batch(self, observations: Shaped[Array, "batch ..."]) -> tuple[Distribution, Float[Array, " batch"]]:
         """The policy on a batch of observations."""
         return jax.vmap(self.architecture.unflatten(self.parameters))(observations)
 
 
-def flatten(tree: Any) -> Float[Array, "parameter"]:
+def flatten(tree: Any) -> Float[Array, " parameter"]:
     """All numbers of a pytree, leaf after leaf."""
     return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)])
 
@@ -169,13 +193,13 @@ def _perceptron(key: Key[Array, ""], widths: tuple[int, ...], head_gain: float) 
     )
 
 
-def _forward(layers: tuple[Dense, ...], x: Float[Array, "into"]) -> Float[Array, "out"]:
+def _forward(layers: tuple[Layer, ...], x: Float[Array, " into"]) -> Float[Array, " out"]:
     for layer in layers[:-1]:
         x = jnp.tanh(layer(x))
     return layers[-1](x)
 
 
-def _convolve(layers: tuple[Conv, ...], x: Float[Array, "channel height width"]) -> Float[Array, "feature"]:
+def _convolve(layers: tuple[Layer, ...], x: Float[Array, "channel height width"]) -> Float[Array, " feature"]:
     for layer in layers:
         x = jax.nn.relu(layer(x))
     return x.ravel()
@@ -190,9 +214,10 @@ def _actor_gain(spec: EnvSpec) -> float:
     return 0.01 if isinstance(spec.actions, DiscreteActions) else 1.0
 
 
-def _initial_log_std(spec: EnvSpec) -> Float[Array, "action"] | None:
-    return None if isinstance(spec.actions, DiscreteActions) else jnp.zeros(spec.actions.shape)
+def _initial_log_std(architecture: Architecture) -> Float[Array, " action"] | None:
+    actions = architecture.spec.actions
+    return None if isinstance(actions, DiscreteActions) else jnp.full(actions.shape, architecture.initial_log_std)
 
 
-def _distribution(outputs: Float[Array, "action"], log_std: Float[Array, "action"] | None) -> Distribution:
+def _distribution(outputs: Float[Array, " action"], log_std: Float[Array, " action"] | None) -> Distribution:
     return Categorical(outputs) if log_std is None else DiagonalGaussian(outputs, log_std)

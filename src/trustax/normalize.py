@@ -23,7 +23,7 @@ class RunningStatistics(eqx.Module):
     def init(cls, shape: tuple[int, ...]) -> "RunningStatistics":
         return cls(jnp.zeros(shape), jnp.ones(shape), jnp.array(1e-4, jnp.float32))
 
-    def update(self, samples: Float[Array, "env *shape"], weight: Float[Array, "env"]) -> "RunningStatistics":
+    def update(self, samples: Float[Array, " env *shape"], weight: Float[Array, " env"]) -> "RunningStatistics":
         """Merge in the rows of `samples` whose weight is 1, after Chan et al. (1983)."""
         rows = jnp.expand_dims(weight, tuple(range(1, samples.ndim)))
         batch_count = jnp.sum(weight)
@@ -35,11 +35,11 @@ class RunningStatistics(eqx.Module):
         squares = self.variance * self.count + batch_squares + shift**2 * (self.count * batch_count / total)
         return RunningStatistics(mean, squares / total, total)
 
-    def standardize(self, samples: Float[Array, "env *shape"]) -> Float[Array, "env *shape"]:
+    def standardize(self, samples: Float[Array, " env *shape"]) -> Float[Array, " env *shape"]:
         """clip((x - mean) / std)"""
         scaled = (samples - self.mean[None]) / jnp.sqrt(self.variance + 1e-8)[None]
         return jnp.clip(scaled, -LIMIT, LIMIT)
 
-    def scale(self, samples: Float[Array, "env *shape"]) -> Float[Array, "env *shape"]:
+    def scale(self, samples: Float[Array, " env *shape"]) -> Float[Array, " env *shape"]:
         """clip(x / std), for rewards: their sign keeps its meaning."""
         return jnp.clip(samples / jnp.sqrt(self.variance + 1e-8)[None], -LIMIT, LIMIT)

@@ -6,7 +6,9 @@ Every expectation is a weighted mean, because rows that are no transitions carry
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-Samples = Float[Array, "batch"]
+from trustax.distributions import Distribution
+
+Samples = Float[Array, " batch"]
 Scalar = Float[Array, ""]
 
 LOG_RATIO_LIMIT = 20.0
@@ -36,10 +38,21 @@ def surrogate(ratio: Samples, advantage: Samples, weight: Samples) -> Scalar:
     return expectation(ratio * advantage, weight)
 
 
-def clipped_surrogate(ratio: Samples, advantage: Samples, weight: Samples, clip_range: float) -> Scalar:
-    """Ê[min(τ A, clip(τ, 1-ε, 1+ε) A)], PPO's objective."""
-    clipped = jnp.clip(ratio, 1 - clip_range, 1 + clip_range)
-    return expectation(jnp.minimum(ratio * advantage, clipped * advantage), weight)
+def clipped_surrogate(
+    ratio: Samples, advantage: Samples, weight: Samples, lower: Samples | float, upper: Samples | float
+) -> Scalar:
+    """Ê[min(τ A, clip(τ, l, u) A)], PPO's objective."""
+    return expectation(jnp.minimum(ratio * advantage, jnp.clip(ratio, lower, upper) * advantage), weight)
+
+
+def mean_kl(p: Distribution, q: Distribution, weight: Samples) -> Scalar:
+    """D(p, q) = Ê[KL(p‖q)]; not symmetric."""
+    return expectation(p.kl(q), weight)
+
+
+def mean_entropy(p: Distribution, weight: Samples) -> Scalar:
+    """Ê[H(p)]"""
+    return expectation(p.entropy(), weight)
 
 
 def squared_error(value: Samples, target: Samples, weight: Samples) -> Scalar:

@@ -40,11 +40,11 @@ class Observer(eqx.Module):
     return_statistics: RunningStatistics | None
     observation: Shaped[Array, "env ..."]
     """as the learner sees it"""
-    ended: Bool[Array, "env"]
+    ended: Bool[Array, " env"]
     """whether the last step ended an episode, so that the next one only resets"""
-    discounted_return: Float[Array, "env"]
-    episode_return: Float[Array, "env"]
-    episode_length: Int[Array, "env"]
+    discounted_return: Float[Array, " env"]
+    episode_return: Float[Array, " env"]
+    episode_length: Int[Array, " env"]
 
     @classmethod
     def init(cls, observation: Shaped[Array, "env ..."], preprocessing: Preprocessing, spec: EnvSpec) -> "Observer":
@@ -94,10 +94,10 @@ class Step(eqx.Module):
     """One row of a rollout, but for the action."""
 
     observation: Shaped[Array, "env ..."]
-    reward: Float[Array, "env"]
-    terminated: Bool[Array, "env"]
-    truncated: Bool[Array, "env"]
-    weight: Float[Array, "env"]
+    reward: Float[Array, " env"]
+    terminated: Bool[Array, " env"]
+    truncated: Bool[Array, " env"]
+    weight: Float[Array, " env"]
     episodes: FinishedEpisodes
 
 
@@ -152,7 +152,7 @@ def collect(
 ) -> tuple[Observer, EnvState, Rollout, FinishedEpisodes]:
     """Steps of a compiled environment, for every seed at once; traced as part of an iteration."""
 
-    def step(carry: tuple[Observer, EnvState], keys: Key[Array, "seed"]) -> tuple[Any, Any]:
+    def step(carry: tuple[Observer, EnvState], keys: Key[Array, " seed"]) -> tuple[Any, Any]:
         observer, state = carry
         action = over_seeds(act)(policies, observer.observation, keys)
         state, timestep = environment.step(state, environment.spec.actions.for_environment(action))
@@ -191,7 +191,7 @@ class HostCollector:
 
 
 def _choose(
-    policies: Policy, observer: Observer, keys: Key[Array, "seed"], for_environment: Callable[[Array], Array]
+    policies: Policy, observer: Observer, keys: Key[Array, " seed"], for_environment: Callable[[Array], Array]
 ) -> tuple[Array, Array]:
     action = over_seeds(act)(policies, observer.observation, keys)
     return action, for_environment(action)

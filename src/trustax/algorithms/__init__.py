@@ -1,10 +1,23 @@
 """One file a method; `base` is the contract they all keep."""
 
 from trustax.algorithms.base import Algorithm
+from trustax.algorithms.kl_adaptive import KLAdaptive
+from trustax.algorithms.kl_fixed import KLFixed
 from trustax.algorithms.mcpo import MCPO
+from trustax.algorithms.mdpo import MDPO
 from trustax.algorithms.ppo import PPO
+from trustax.algorithms.trgppo import TRGPPO
+from trustax.algorithms.vmpo import VMPO
 
-ALGORITHMS: dict[str, type] = {"mcpo": MCPO, "ppo": PPO}
+ALGORITHMS: dict[str, type] = {
+    "mcpo": MCPO,
+    "ppo": PPO,
+    "kl-fixed": KLFixed,
+    "kl-adaptive": KLAdaptive,
+    "mdpo": MDPO,
+    "vmpo": VMPO,
+    "trgppo": TRGPPO,
+}
 """Every method by the name it has on the command line and in files."""
 
 
@@ -17,4 +30,4 @@ def name_of(algorithm: Algorithm) -> str:
     return next(name for name, kind in ALGORITHMS.items() if type(algorithm) is kind)
 
 
-__all__ = ["ALGORITHMS", "MCPO", "PPO", "Algorithm", "name_of"]
+__all__ = ["ALGORITHMS", "MCPO", "MDPO", "PPO", "TRGPPO", "VMPO", "Algorithm", "KLAdaptive", "KLFixed", "name_of"]

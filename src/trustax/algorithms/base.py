@@ -15,13 +15,14 @@ from jaxtyping import Array, Float, Key, Shaped
 
 from trustax.advantages import gae
 from trustax.distributions import Distribution
-from trustax.minimize import AdamState, adam_step
-from trustax.networks import Policy
+from trustax.minimize import AdamState, adam_init, adam_step, over_minibatches
+from trustax.networks import Architecture, Policy
 from trustax.objectives import (
     clipped_value_loss,
-    expectation,
     explained_variance,
     importance_ratio,
+    mean_entropy,
+    mean_kl,
     standardize,
 )
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
@@ -85,25 +86,39 @@ class FirstOrder:
         return jnp.asarray(self.learning_rate * remaining, jnp.float32)
 
 
+class ActorCritic(eqx.Module):
+    """A policy and the moments of its optimiser: all the state that most first-order methods have."""
+
+    policy: Policy
+    adam: AdamState
+
+
 class Batch(eqx.Module):
     """A rollout as a set of samples, with all that the old policy has to say of them."""
 
     observation: Shaped[Array, "batch ..."]
     action: Shaped[Array, "batch ..."]
-    advantage: Float[Array, "batch"]
-    value_target: Float[Array, "batch"]
-    weight: Float[Array, "batch"]
+    advantage: Float[Array, " batch"]
+    value_target: Float[Array, " batch"]
+    weight: Float[Array, " batch"]
     old_distribution: Distribution
-    old_log_prob: Float[Array, "batch"]
-    old_value: Float[Array, "batch"]
+    old_log_prob: Float[Array, " batch"]
+    old_value: Float[Array, " batch"]
+    extra: Any = None
+    """what a method adds to each sample"""
 
 
 class Evaluation(eqx.Module):
     """What a policy says of the samples of a batch."""
 
     distribution: Distribution
-    value: Float[Array, "batch"]
-    ratio: Float[Array, "batch"]
+    value: Float[Array, " batch"]
+    ratio: Float[Array, " batch"]
+
+
+Objective = Callable[[Evaluation, Batch, Any], tuple[Float[Array, ""], Metrics]]
+"""What a method maximizes, and what it tells of it: a function of the new policy on a minibatch, and of the part of
+the run that remains, from 1 at the first update to 0 after the last."""
 
 
 def make_batch(policy: Policy, rollout: Rollout, discount: float, gae_lambda: float) -> Batch:
@@ -137,40 +152,64 @@ def evaluate(policy: Policy, batch: Batch) -> Evaluation:
     return Evaluation(distribution, value, importance_ratio(distribution.log_prob(batch.action), batch.old_log_prob))
 
 
-def ascend(
+def init_actor_critic(
+    settings: FirstOrder, key: Key[Array, ""], spec: EnvSpec, initial_log_std: float = 0.0
+) -> ActorCritic:
+    """A policy that has learnt nothing yet."""
+    policy = Architecture(spec, settings.hidden_sizes, initial_log_std).init(key)
+    return ActorCritic(policy, adam_init(policy))
+
+
+def improve(
     settings: FirstOrder,
-    objective: Callable[[Evaluation], tuple[Float[Array, ""], Metrics]],
-    policy: Policy,
-    adam: AdamState,
+    objective: Objective,
+    state: ActorCritic,
     batch: Batch,
-    learning_rate: Float[Array, ""],
-) -> tuple[Policy, AdamState, Metrics]:
+    progress: Progress,
+    key: Key[Array, ""],
+) -> tuple[ActorCritic, Metrics]:
+    """All epochs and minibatches of one iteration: `ascend` on each."""
+
+    def step(state: ActorCritic, minibatch: Batch, key: Key[Array, ""]) -> tuple[ActorCritic, Metrics]:
+        return ascend(settings, objective, state, minibatch, progress)
+
+    state, metrics = over_minibatches(step, state, batch, key, settings.num_epochs, settings.num_minibatches)
+    return state, metrics | batch_metrics(settings, batch, progress)
+
+
+def ascend(
+    settings: FirstOrder, objective: Objective, state: ActorCritic, batch: Batch, progress: Progress
+) -> tuple[ActorCritic, Metrics]:
     """One Adam step up `objective` - c₁·value loss + c₂·entropy: the step of every first-order method."""
+    updates_in_run = settings.num_epochs * settings.num_minibatches * progress.num_iterations
+    remaining = 1.0 - state.adam.count / updates_in_run
 
     def loss_of(policy: Policy) -> tuple[Float[Array, ""], Metrics]:
         new = evaluate(policy, batch)
-        gain, metrics = objective(new)
+        gain, metrics = objective(new, batch, remaining)
         value_loss = clipped_value_loss(
             new.value, batch.old_value, batch.value_target, batch.weight, settings.value_clip_range
         )
-        entropy = expectation(new.distribution.entropy(), batch.weight)
+        entropy = mean_entropy(new.distribution, batch.weight)
         loss = -gain + settings.value_cost * value_loss - settings.entropy_cost * entropy
         return loss, metrics | {
             "train/loss": loss,
             "train/policy_gradient_loss": -gain,
             "train/value_loss": value_loss,
             "train/entropy_loss": -entropy,
-            "train/approx_kl": expectation(batch.old_distribution.kl(new.distribution), batch.weight),
+            "train/approx_kl": mean_kl(batch.old_distribution, new.distribution, batch.weight),
         }
 
-    gradient, metrics = jax.grad(loss_of, has_aux=True)(policy)
-    policy, adam, norm = adam_step(policy, gradient, adam, learning_rate, settings.max_gradient_norm)
-    return policy, adam, metrics | {"train/gradient_norm": norm}
+    gradient, metrics = jax.grad(loss_of, has_aux=True)(state.policy)
+    policy, adam, norm = adam_step(
+        state.policy, gradient, state.adam, settings.learning_rate_at(progress), settings.max_gradient_norm
+    )
+    return ActorCritic(policy, adam), metrics | {"train/gradient_norm": norm}
 
 
-def batch_metrics(batch: Batch, learning_rate: Float[Array, ""]) -> Metrics:
+def batch_metrics(settings: FirstOrder, batch: Batch, progress: Progress) -> Metrics:
     """What is known once an iteration rather than once an update."""
     return {
         "train/explained_variance": explained_variance(batch.old_value, batch.value_target, batch.weight),
-        "train/learning_rate": learning_rate,
+        "train/learning_rate": settings.learning_rate_at(progress),
     }

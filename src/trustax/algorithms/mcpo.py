@@ -21,19 +21,22 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from trustax.algorithms.base import (
+    ActorCritic,
     Batch,
     Evaluation,
     FirstOrder,
     ascend,
     batch_metrics,
     evaluate,
+    init_actor_critic,
     make_batch,
 )
 from trustax.attention import Attention, dropout_mask
+from trustax.distributions import Distribution
 from trustax.memory import PolicyMemory
 from trustax.minimize import AdamState, adam_init, adam_step, over_minibatches
-from trustax.networks import Architecture, Policy
-from trustax.objectives import adapt_kl_cost, expectation, squared_error, surrogate
+from trustax.networks import Policy
+from trustax.objectives import adapt_kl_cost, expectation, mean_entropy, mean_kl, squared_error, surrogate
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 CONTEXT_LIMIT = 100.0
@@ -41,9 +44,8 @@ CONTEXT_LIMIT = 100.0
 
 
 class MCPOState(eqx.Module):
-    policy: Policy
-    """θ, actor and critic"""
-    adam: AdamState
+    learner: ActorCritic
+    """θ, actor and critic, with its optimiser"""
     attention: Attention
     """φ"""
     attention_adam: AdamState
@@ -52,7 +54,14 @@ class MCPOState(eqx.Module):
     """ψ of the last update: ψ_old of the next"""
     kl_cost: Float[Array, ""]
     """β, where it adapts from iteration to iteration"""
-    num_updates: Int[Array, ""]
+
+    @property
+    def policy(self) -> Policy:
+        return self.learner.policy
+
+    @property
+    def num_updates(self) -> Int[Array, ""]:
+        return self.learner.adam.count
 
 
 class Virtual(NamedTuple):
@@ -60,7 +69,11 @@ class Virtual(NamedTuple):
 
     policy: Policy
     evaluation: Evaluation
-    attention: Float[Array, "rank"]
+    attention: Float[Array, " rank"]
+
+    @property
+    def distribution(self) -> Distribution:
+        return self.evaluation.distribution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,18 +109,16 @@ class MCPO(FirstOrder):
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> MCPOState:
         policy_key, attention_key = jax.random.split(key)
-        policy = Architecture(spec, self.hidden_sizes).init(policy_key)
+        learner = init_actor_critic(self, policy_key, spec)
         num_features = 12 if self.context_features == "all" else 6
         attention = Attention.init(attention_key, num_features, self.memory_size)
         return MCPOState(
-            policy=policy,
-            adam=adam_init(policy),
+            learner=learner,
             attention=attention,
             attention_adam=adam_init(attention),
-            memory=PolicyMemory.init(self.memory_size, policy.parameters),
-            virtual=policy,
+            memory=PolicyMemory.init(self.memory_size, learner.policy.parameters),
+            virtual=learner.policy,
             kl_cost=jnp.array(self.kl_cost, jnp.float32),
-            num_updates=jnp.zeros((), jnp.int32),
         )
 
     def update(
@@ -115,92 +126,80 @@ class MCPO(FirstOrder):
     ) -> tuple[MCPOState, Metrics]:
         """Algorithm 1, lines 4 to 13."""
         batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
-        learning_rate = self.learning_rate_at(progress)
-        num_updates = self.num_epochs * self.num_minibatches * progress.num_iterations
 
         def step(state: MCPOState, minibatch: Batch, key: Key[Array, ""]) -> tuple[MCPOState, Metrics]:
-            remaining = 1 - state.num_updates / num_updates
-            return self._step(state, minibatch, learning_rate, remaining, key)
+            return self._step(state, minibatch, progress, key)
 
         state, metrics = over_minibatches(step, state, batch, key, self.num_epochs, self.num_minibatches)
         if self.kl_cost_rule == "adaptive":
-            kl = expectation(batch.old_distribution.kl(evaluate(state.policy, batch).distribution), batch.weight)
-            state = eqx.tree_at(lambda s: s.kl_cost, state, adapt_kl_cost(state.kl_cost, kl, self.kl_target))
-        return state, metrics | batch_metrics(batch, learning_rate)
+            kl = mean_kl(batch.old_distribution, evaluate(state.policy, batch).distribution, batch.weight)
+            kl_cost = adapt_kl_cost(state.kl_cost, kl, self.kl_target)
+            state = eqx.tree_at(lambda s: s.kl_cost, state, kl_cost)
+        return state, metrics | batch_metrics(self, batch, progress)
 
     def _step(
-        self,
-        state: MCPOState,
-        batch: Batch,
-        learning_rate: Float[Array, ""],
-        remaining: Float[Array, ""],
-        key: Key[Array, ""],
+        self, state: MCPOState, batch: Batch, progress: Progress, key: Key[Array, ""]
     ) -> tuple[MCPOState, Metrics]:
         """One minibatch: mix ψ, step θ and φ, write the memory."""
+        old, weight = batch.old_distribution, batch.weight
         new = evaluate(state.policy, batch)
         context = self._context(new, evaluate(state.virtual, batch), batch)
-        virtual, attention_gradient = self._virtual_policy(state, context, batch, key)
+        virtual, attention_gradient = self._mix(state, context, batch, key)
 
-        old_to_new = expectation(batch.old_distribution.kl(new.distribution), batch.weight)
-        old_to_virtual = expectation(batch.old_distribution.kl(virtual.evaluation.distribution), batch.weight)
-        alpha = self._alpha(virtual.evaluation, batch)
-        beta = self._beta(state, old_to_new > old_to_virtual, remaining)
+        old_to_new = mean_kl(old, new.distribution, weight)
+        old_to_virtual = mean_kl(old, virtual.distribution, weight)
+        alpha = self._alpha(virtual, batch)
 
-        def objective(new: Evaluation) -> tuple[Float[Array, ""], Metrics]:
-            distance = self._distance(alpha, batch, virtual.evaluation, new)
-            gain = surrogate(new.ratio, batch.advantage, batch.weight)
-            return gain - beta * expectation(distance, batch.weight), {}  # Eq. 3
+        def objective(new: Evaluation, batch: Batch, remaining: Float[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
+            beta = self._beta(state, old_to_new > old_to_virtual, remaining)
+            distance = self._distance(alpha, batch, virtual, new)
+            gain = surrogate(new.ratio, batch.advantage, weight) - beta * expectation(distance, weight)  # Eq. 3
+            return gain, {"mcpo/beta": beta}
 
-        policy, adam, metrics = ascend(self, objective, state.policy, state.adam, batch, learning_rate)
+        learner, metrics = ascend(self, objective, state.learner, batch, progress)
         attention, attention_adam, _ = adam_step(
-            state.attention, attention_gradient, state.attention_adam, learning_rate, self.max_gradient_norm
+            state.attention,
+            attention_gradient,
+            state.attention_adam,
+            self.learning_rate_at(progress),
+            self.max_gradient_norm,
         )
-        new_to_virtual = expectation(
-            evaluate(policy, batch).distribution.kl(virtual.evaluation.distribution), batch.weight
-        )
-        num_updates = state.num_updates + 1
-        wanted = self._worth_writing(new_to_virtual, virtual, batch, num_updates)
-        memory = state.memory.write(policy.parameters, num_updates, wanted)
+        new_to_virtual = mean_kl(evaluate(learner.policy, batch).distribution, virtual.distribution, weight)
+        wanted = self._worth_writing(new_to_virtual, old_to_virtual, learner.adam.count)
+        memory = state.memory.write(learner.policy.parameters, learner.adam.count, wanted)
 
-        attended = jnp.argmax(virtual.attention)
         metrics |= {
-            "mcpo/alpha": expectation(alpha, batch.weight),
-            "mcpo/beta": beta,
+            "mcpo/alpha": expectation(alpha, weight),
             "mcpo/kl_old_new": old_to_new,
             "mcpo/kl_old_virtual": old_to_virtual,
             "mcpo/kl_new_virtual": new_to_virtual,
+            "mcpo/return_virtual": surrogate(virtual.evaluation.ratio, batch.advantage, weight),
+            "mcpo/return_old": expectation(batch.advantage, weight),
             "mcpo/written": wanted.astype(jnp.float32),
-            "mcpo/memory_filled": memory.size.astype(jnp.float32),
-            "mcpo/attended_rank": attended.astype(jnp.float32),
-            "mcpo/attended_age": (state.num_updates - state.memory.written(attended)).astype(jnp.float32),
-            "mcpo/attention_entropy": -jnp.sum(jax.scipy.special.xlogy(virtual.attention, virtual.attention)),
-            "mcpo/return_virtual": surrogate(virtual.evaluation.ratio, batch.advantage, batch.weight),
-            "mcpo/return_old": expectation(batch.advantage, batch.weight),
         }
-        return MCPOState(
-            policy, adam, attention, attention_adam, memory, virtual.policy, state.kl_cost, num_updates
-        ), metrics
+        metrics |= self._attention_metrics(state, virtual.attention)
+        return MCPOState(learner, attention, attention_adam, memory, virtual.policy, state.kl_cost), metrics
 
-    def _context(self, new: Evaluation, virtual: Evaluation, batch: Batch) -> Float[Array, "context"]:
+    def _context(self, new: Evaluation, virtual: Evaluation, batch: Batch) -> Float[Array, " context"]:
         """v: distances, returns, entropies and value errors of ψ_old, θ_old and θ (the paper's Table 5)."""
         weight, old = batch.weight, batch.old_distribution
         features = [
-            expectation(new.distribution.kl(virtual.distribution), weight),
-            expectation(old.kl(virtual.distribution), weight),
-            expectation(old.kl(new.distribution), weight),
+            mean_kl(new.distribution, virtual.distribution, weight),
+            mean_kl(old, virtual.distribution, weight),
+            mean_kl(old, new.distribution, weight),
             surrogate(virtual.ratio, batch.advantage, weight),
             expectation(batch.advantage, weight),
             surrogate(new.ratio, batch.advantage, weight),
         ]
         if self.context_features == "all":
-            features += [expectation(p.entropy(), weight) for p in (virtual.distribution, old, new.distribution)]
+            features += [mean_entropy(p, weight) for p in (virtual.distribution, old, new.distribution)]
             values = (virtual.value, batch.old_value, new.value)
             features += [squared_error(value, batch.value_target, weight) for value in values]
         finite = jnp.nan_to_num(jnp.stack(features), posinf=CONTEXT_LIMIT, neginf=-CONTEXT_LIMIT)
         return stop_gradient(jnp.clip(finite, -CONTEXT_LIMIT, CONTEXT_LIMIT))
 
-    def _virtual_policy(
-        self, state: MCPOState, context: Float[Array, "context"], batch: Batch, key: Key[Array, ""]
+    def _mix(
+        self, state: MCPOState, context: Float[Array, " context"], batch: Batch, key: Key[Array, ""]
     ) -> tuple[Virtual, Attention]:
         """ψ (Eq. 1), and the gradient of -Ê[τ(ψ) A] in φ (Eq. 5), which passes through the weights alone."""
         filled = state.memory.filled
@@ -211,15 +210,16 @@ class MCPO(FirstOrder):
             weights = filled / jnp.sum(filled) if mean else attention(context, filled, kept)
             policy = Policy(state.memory.mix(weights), state.policy.architecture)  # Eq. 1
             evaluation = evaluate(policy, batch)
-            return -surrogate(evaluation.ratio, batch.advantage, batch.weight), Virtual(policy, evaluation, weights)
+            loss = -surrogate(evaluation.ratio, batch.advantage, batch.weight)  # Eq. 5
+            return loss, Virtual(policy, evaluation, weights)
 
         gradient, virtual = jax.grad(loss_of, has_aux=True)(state.attention)
         return virtual, gradient
 
-    def _alpha(self, virtual: Evaluation, batch: Batch) -> Float[Array, "batch"]:
+    def _alpha(self, virtual: Virtual, batch: Batch) -> Float[Array, " batch"]:
         """αₜ = exp R(ψ) / (exp R(ψ) + exp R(θ_old)) with R(x) = τ(x) A, as a sigmoid that cannot overflow."""
         if self.trust_region_weight == "adaptive":
-            return jax.nn.sigmoid((virtual.ratio - 1) * batch.advantage)
+            return jax.nn.sigmoid((virtual.evaluation.ratio - 1) * batch.advantage)
         return jnp.full_like(batch.advantage, self.trust_region_weight)
 
     def _beta(self, state: MCPOState, outside: Bool[Array, ""], remaining: Float[Array, ""]) -> Float[Array, ""]:
@@ -233,23 +233,28 @@ class MCPO(FirstOrder):
         return rules[self.kl_cost_rule].astype(jnp.float32)
 
     def _distance(
-        self, alpha: Float[Array, "batch"], batch: Batch, virtual: Evaluation, new: Evaluation
-    ) -> Float[Array, "batch"]:
-        """(1-αₜ) KL(π_old‖π_θ) + αₜ KL(π_ψ‖π_θ), θ the only one that moves."""
+        self, alpha: Float[Array, " batch"], batch: Batch, virtual: Virtual, new: Evaluation
+    ) -> Float[Array, " batch"]:
+        """(1-αₜ) KL(π_old‖π_θ) + αₜ KL(π_ψ‖π_θ); only θ moves."""
         to_old = batch.old_distribution.kl(new.distribution)
         if self.trust_region_weight == 0.0:
             return to_old
         return (1 - alpha) * to_old + alpha * virtual.distribution.kl(new.distribution)
 
     def _worth_writing(
-        self,
-        new_to_virtual: Float[Array, ""],
-        virtual: Virtual,
-        batch: Batch,
-        num_updates: Int[Array, ""],
+        self, new_to_virtual: Float[Array, ""], old_to_virtual: Float[Array, ""], num_updates: Int[Array, ""]
     ) -> Bool[Array, ""]:
-        """Eq. 2: does θ add something that ψ does not hold yet?"""
+        """Eq. 2: is θ farther from ψ than the old policy is? Then it adds to what the memory holds."""
         if self.write_rule == "interval":
             return num_updates % self.write_interval == 0
-        old_to_virtual = expectation(batch.old_distribution.kl(virtual.evaluation.distribution), batch.weight)
         return new_to_virtual >= old_to_virtual if self.write_ties else new_to_virtual > old_to_virtual
+
+    def _attention_metrics(self, state: MCPOState, attention: Float[Array, " rank"]) -> Metrics:
+        attended = jnp.argmax(attention)
+        age = state.num_updates - state.memory.written(attended)
+        return {
+            "mcpo/attended_rank": attended.astype(jnp.float32),
+            "mcpo/attended_age": age.astype(jnp.float32),
+            "mcpo/attention_entropy": -jnp.sum(jax.scipy.special.xlogy(attention, attention)),
+            "mcpo/memory_filled": state.memory.size.astype(jnp.float32),
+        }

@@ -1,0 +1,66 @@
+"""Policy optimisation under a KL penalty that steers to a target distance.
+
+    maximize over θ   Ê[τ(θ) A] - β Ê[KL(π_old‖π_θ)]
+
+After each iteration d = Ê[KL(π_old‖π_θ)] is measured on the whole rollout: β halves if d < d_targ / 1.5 and doubles if
+d > 1.5 d_targ.
+
+Schulman, Wolski, Dhariwal, Radford, Klimov: Proximal Policy Optimization Algorithms. 2017. arXiv:1707.06347, section 4
+"""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from trustax.algorithms.base import (
+    ActorCritic,
+    Batch,
+    Evaluation,
+    FirstOrder,
+    evaluate,
+    improve,
+    init_actor_critic,
+    make_batch,
+)
+from trustax.networks import Policy
+from trustax.objectives import adapt_kl_cost, mean_kl, surrogate
+from trustax.types import EnvSpec, Metrics, Progress, Rollout
+
+
+class KLAdaptiveState(eqx.Module):
+    learner: ActorCritic
+    kl_cost: Float[Array, ""]
+    """β"""
+
+    @property
+    def policy(self) -> Policy:
+        return self.learner.policy
+
+
+@dataclass(frozen=True, kw_only=True)
+class KLAdaptive(FirstOrder):
+    """Policy optimisation under a KL penalty that steers to a target (Schulman et al. 2017)."""
+
+    kl_target: float = 0.01
+    """The KL divergence of old and new policy to steer to (d_targ)."""
+    initial_kl_cost: float = 1.0
+    """Weight of the KL divergence in the first iteration (β)."""
+
+    def init(self, key: Key[Array, ""], spec: EnvSpec) -> KLAdaptiveState:
+        return KLAdaptiveState(init_actor_critic(self, key, spec), jnp.array(self.initial_kl_cost, jnp.float32))
+
+    def update(
+        self, state: KLAdaptiveState, rollout: Rollout, progress: Progress, key: Key[Array, ""]
+    ) -> tuple[KLAdaptiveState, Metrics]:
+        batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
+
+        def objective(new: Evaluation, batch: Batch, remaining: Float[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
+            distance = mean_kl(batch.old_distribution, new.distribution, batch.weight)
+            return surrogate(new.ratio, batch.advantage, batch.weight) - state.kl_cost * distance, {}
+
+        learner, metrics = improve(self, objective, state.learner, batch, progress, key)
+        kl = mean_kl(batch.old_distribution, evaluate(learner.policy, batch).distribution, batch.weight)
+        kl_cost = adapt_kl_cost(state.kl_cost, kl, self.kl_target)
+        return KLAdaptiveState(learner, kl_cost), metrics | {"train/kl_cost": state.kl_cost}

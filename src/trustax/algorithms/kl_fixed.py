@@ -1,0 +1,47 @@
+"""Policy optimisation under a fixed KL penalty.
+
+    maximize over θ   Ê[τ(θ) A] - β Ê[KL(π_old‖π_θ)]
+
+The trust region as a price: β is what a unit of distance from the old policy costs.
+
+Schulman, Wolski, Dhariwal, Radford, Klimov: Proximal Policy Optimization Algorithms. 2017. arXiv:1707.06347, section 4
+"""
+
+from dataclasses import dataclass
+
+from jaxtyping import Array, Float, Key
+
+from trustax.algorithms.base import (
+    ActorCritic,
+    Batch,
+    Evaluation,
+    FirstOrder,
+    improve,
+    init_actor_critic,
+    make_batch,
+)
+from trustax.objectives import mean_kl, surrogate
+from trustax.types import EnvSpec, Metrics, Progress, Rollout
+
+
+@dataclass(frozen=True, kw_only=True)
+class KLFixed(FirstOrder):
+    """Policy optimisation under a fixed KL penalty (Schulman et al. 2017)."""
+
+    kl_cost: float = 0.1
+    """Weight of the KL divergence between old and new policy (β)."""
+
+    def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
+        return init_actor_critic(self, key, spec)
+
+    def update(
+        self, state: ActorCritic, rollout: Rollout, progress: Progress, key: Key[Array, ""]
+    ) -> tuple[ActorCritic, Metrics]:
+        batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
+        return improve(self, self._objective, state, batch, progress, key)
+
+    def _objective(
+        self, new: Evaluation, batch: Batch, remaining: Float[Array, ""]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        distance = mean_kl(batch.old_distribution, new.distribution, batch.weight)
+        return surrogate(new.ratio, batch.advantage, batch.weight) - self.kl_cost * distance, {}

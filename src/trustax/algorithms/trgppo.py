@@ -1,0 +1,69 @@
+"""Trust region-guided PPO.
+
+    maximize over θ   Ê[min(τ(θ) A, clip(τ(θ), lₜ, uₜ) A)]
+
+PPO whose clip range is a sample's own: as far as the ratio could move within a trust region {π : KL ≤ δ} around the old
+policy. Unlikely actions get more room, so that exploration is not cut short. See `trustax.clip_bounds`.
+
+Wang, He, Tan, Gan: Trust Region-Guided Proximal Policy Optimization. NeurIPS 2019. arXiv:1901.10314
+"""
+
+import dataclasses
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from trustax.algorithms.base import (
+    ActorCritic,
+    Batch,
+    Evaluation,
+    FirstOrder,
+    improve,
+    init_actor_critic,
+    make_batch,
+)
+from trustax.clip_bounds import categorical_bounds, gaussian_bounds
+from trustax.distributions import Categorical
+from trustax.objectives import clipped_surrogate, expectation
+from trustax.types import EnvSpec, Metrics, Progress, Rollout
+
+
+@dataclass(frozen=True, kw_only=True)
+class TRGPPO(FirstOrder):
+    """Trust region-guided PPO (Wang et al. 2019)."""
+
+    clip_range: float = 0.2
+    """Continuous actions: the smallest upper clip range (ε); the trust region is as large as that takes."""
+    kl_radius: float = 0.001
+    """Discrete actions: the trust region (δ); its clip ranges shrink linearly over the run."""
+    initial_log_std: float = 0.0
+    """Continuous actions: log σ at the start; the authors take -1.34 for HalfCheetah and Humanoid."""
+
+    def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
+        return init_actor_critic(self, key, spec, self.initial_log_std)
+
+    def update(
+        self, state: ActorCritic, rollout: Rollout, progress: Progress, key: Key[Array, ""]
+    ) -> tuple[ActorCritic, Metrics]:
+        batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
+        batch = dataclasses.replace(batch, extra=self._bounds(batch, progress))
+        return improve(self, self._objective, state, batch, progress, key)
+
+    def _bounds(self, batch: Batch, progress: Progress) -> tuple[Float[Array, " batch"], Float[Array, " batch"]]:
+        """lₜ and uₜ, which the old policy alone determines."""
+        old = batch.old_distribution
+        if isinstance(old, Categorical):
+            lower, upper = categorical_bounds(jnp.exp(batch.old_log_prob), self.kl_radius)
+            return 1 - (1 - lower) * progress.remaining, 1 + (upper - 1) * progress.remaining
+        return gaussian_bounds((batch.action - old.mean) * jnp.exp(-old.log_std), self.clip_range)
+
+    def _objective(
+        self, new: Evaluation, batch: Batch, remaining: Float[Array, ""]
+    ) -> tuple[Float[Array, ""], Metrics]:
+        lower, upper = batch.extra
+        clipped = (new.ratio < lower) | (new.ratio > upper)
+        return clipped_surrogate(new.ratio, batch.advantage, batch.weight, lower, upper), {
+            "train/clip_fraction": expectation(clipped.astype(jnp.float32), batch.weight),
+            "train/clip_range": expectation(upper - 1, batch.weight),
+        }

@@ -1,0 +1,122 @@
+"""V-MPO: maximum a posteriori policy optimisation with a learned state value.
+
+    minimize over θ      -Σ_{i∈S} wᵢ log π_θ(aᵢ|sᵢ) + α Ê[KL(π_old‖π_θ)],   wᵢ = softmax over S of Aᵢ/η
+    minimize over η > 0   η ε_η + η log mean_{i∈S} exp(Aᵢ/η)
+    minimize over α > 0   α (ε_α - Ê[KL(π_old‖π_θ)])
+
+S is the better half of the samples. The temperature η says how much better an action must be to be imitated more, the
+multiplier α what distance costs; both are learned with the policy.
+
+Song et al.: V-MPO: On-Policy Maximum a Posteriori Policy Optimization for Discrete and Continuous Control. ICLR 2020.
+arXiv:1909.12238
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.lax import stop_gradient
+from jaxtyping import Array, Float, Key
+
+from trustax.algorithms.base import (
+    ActorCritic,
+    Batch,
+    Evaluation,
+    FirstOrder,
+    ascend,
+    batch_metrics,
+    evaluate,
+    init_actor_critic,
+    make_batch,
+)
+from trustax.minimize import AdamState, adam_init, adam_step, over_minibatches
+from trustax.networks import Policy
+from trustax.objectives import mean_kl
+from trustax.types import EnvSpec, Metrics, Progress, Rollout
+
+SMALLEST_DUAL = 1e-8
+
+
+class Duals(eqx.Module):
+    temperature: Float[Array, ""]
+    """η"""
+    kl_cost: Float[Array, ""]
+    """α"""
+
+
+class VMPOState(eqx.Module):
+    learner: ActorCritic
+    duals: Duals
+    dual_adam: AdamState
+
+    @property
+    def policy(self) -> Policy:
+        return self.learner.policy
+
+
+@dataclass(frozen=True, kw_only=True)
+class VMPO(FirstOrder):
+    """V-MPO (Song et al. 2020)."""
+
+    initial_kl_cost: float = 1.0
+    """Weight of the KL divergence at the start (α₀)."""
+    initial_temperature: float = 1.0
+    """Temperature of the weights at the start (η₀)."""
+    kl_target: float = 0.1
+    """The KL divergence of old and new policy that is free of charge (ε_α)."""
+    temperature_target: float = 0.02
+    """How far the weights may be from even (ε_η)."""
+    reduction: Literal["sum", "mean"] = "sum"
+    """Sum the weighted log-likelihoods, as published, or average them, as some public code does."""
+
+    def init(self, key: Key[Array, ""], spec: EnvSpec) -> VMPOState:
+        duals = Duals(jnp.array(self.initial_temperature, jnp.float32), jnp.array(self.initial_kl_cost, jnp.float32))
+        return VMPOState(init_actor_critic(self, key, spec), duals, adam_init(duals))
+
+    def update(
+        self, state: VMPOState, rollout: Rollout, progress: Progress, key: Key[Array, ""]
+    ) -> tuple[VMPOState, Metrics]:
+        batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
+
+        def step(state: VMPOState, minibatch: Batch, key: Key[Array, ""]) -> tuple[VMPOState, Metrics]:
+            return self._step(state, minibatch, progress)
+
+        state, metrics = over_minibatches(step, state, batch, key, self.num_epochs, self.num_minibatches)
+        return state, metrics | batch_metrics(self, batch, progress)
+
+    def _step(self, state: VMPOState, batch: Batch, progress: Progress) -> tuple[VMPOState, Metrics]:
+        advantage = better_half(batch.advantage, batch.weight)
+        imitation = jax.nn.softmax(advantage / state.duals.temperature, where=jnp.isfinite(advantage))
+        count = 1 if self.reduction == "sum" else jnp.sum(jnp.isfinite(advantage))
+
+        def objective(new: Evaluation, batch: Batch, remaining: Float[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
+            likelihood = jnp.sum(imitation * new.distribution.log_prob(batch.action)) / count
+            distance = mean_kl(batch.old_distribution, new.distribution, batch.weight)
+            return likelihood - state.duals.kl_cost * distance, {}
+
+        kl = mean_kl(batch.old_distribution, evaluate(state.policy, batch).distribution, batch.weight)
+        learner, metrics = ascend(self, objective, state.learner, batch, progress)
+        gradient = jax.grad(self._dual_loss)(state.duals, advantage, kl)
+        duals, dual_adam, _ = adam_step(
+            state.duals, gradient, state.dual_adam, self.learning_rate_at(progress), max_gradient_norm=jnp.inf
+        )
+        duals = jax.tree.map(lambda dual: jnp.maximum(dual, SMALLEST_DUAL), duals)
+        return VMPOState(learner, duals, dual_adam), metrics | {
+            "vmpo/temperature": state.duals.temperature,
+            "vmpo/kl_cost": state.duals.kl_cost,
+        }
+
+    def _dual_loss(self, duals: Duals, advantage: Float[Array, " batch"], kl: Float[Array, ""]) -> Float[Array, ""]:
+        chosen = jnp.isfinite(advantage)
+        log_mean = jax.nn.logsumexp(advantage / duals.temperature, where=chosen) - jnp.log(jnp.sum(chosen))
+        temperature_loss = duals.temperature * (self.temperature_target + log_mean)
+        return temperature_loss + duals.kl_cost * (self.kl_target - stop_gradient(kl))
+
+
+def better_half(advantage: Float[Array, " batch"], weight: Float[Array, " batch"]) -> Float[Array, " batch"]:
+    """The advantages of the better half of the batch, and -∞ for the others and for rows that do not count."""
+    counting = jnp.where(weight > 0, advantage, -jnp.inf)
+    _, best = jax.lax.top_k(counting, advantage.shape[0] // 2)
+    return jnp.full_like(counting, -jnp.inf).at[best].set(counting[best])

@@ -1,0 +1,127 @@
+"""Adam against NumPy in float64, and which rows of a batch are seen when."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from trustax.minimize import adam_init, adam_step, over_minibatches
+
+
+def numpy_adam(
+    x: np.ndarray, gradients: np.ndarray, rates: np.ndarray, max_norm: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Adam as in Kingma and Ba, on gradients clipped by their norm; every x on the way, and every norm."""
+    m, v, path, norms = np.zeros_like(x), np.zeros_like(x), [], []
+    for t, (g, rate) in enumerate(zip(gradients, rates, strict=True), start=1):
+        norms.append(np.sqrt((g**2).sum()))
+        g = g * min(1.0, max_norm / (norms[-1] + 1e-6))
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        x = x - rate * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-5)
+        path.append(x)
+    return np.array(path), np.array(norms)
+
+
+@pytest.mark.parametrize("max_norm", [1e9, 0.5])
+def test_adam_is_numpys_over_many_steps(max_norm: float) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=6).astype(np.float32)
+    scale = 10.0 ** generator.uniform(-3, 1, (20, 1))  # so that some norms are clipped and some are not
+    gradients = (scale * generator.normal(size=(20, 6))).astype(np.float32)
+    rates = np.linspace(0.1, 0.01, 20, dtype=np.float32)
+    expected, norms = numpy_adam(*(a.astype(np.float64) for a in (x, gradients, rates)), max_norm)
+    if max_norm < 1:
+        assert 0 < (norms > max_norm).sum() < 20
+
+    def step(carry: Any, xs: Any) -> tuple[Any, Any]:
+        parameters, state, norm = adam_step(carry[0], xs[0], carry[1], xs[1], max_norm)
+        return (parameters, state), (parameters, norm)
+
+    start = (jnp.asarray(x), adam_init(jnp.asarray(x)))
+    _, (path, got_norms) = jax.lax.scan(step, start, (jnp.asarray(gradients), jnp.asarray(rates)))
+    # Optax computes 1 - 0.999ᵗ in float32, which is 3e-5 off in a first step of 0.1.
+    np.testing.assert_allclose(path, expected, rtol=1e-5, atol=5e-6)
+    np.testing.assert_allclose(got_norms, norms, rtol=1e-5)
+
+
+def test_the_norm_is_that_of_all_leaves_together() -> None:
+    parameters = {"actor": jnp.zeros(2), "critic": jnp.zeros((1, 2))}
+    gradient = {"actor": jnp.array([2.0, 0.0]), "critic": jnp.array([[1.0, 2.0]])}
+    state = adam_init(parameters)
+    _, state, norm = adam_step(parameters, gradient, state, 0.1, 0.3)
+    np.testing.assert_allclose(norm, 3.0, rtol=1e-6)
+    np.testing.assert_allclose(state.mu["actor"], [0.1 * 0.2, 0.0], rtol=1e-5)
+    np.testing.assert_allclose(state.mu["critic"], [[0.1 * 0.1, 0.1 * 0.2]], rtol=1e-5)
+
+
+def test_a_vanishing_gradient_moves_nothing() -> None:
+    parameters, _, norm = adam_step(jnp.ones(3), jnp.zeros(3), adam_init(jnp.ones(3)), 0.1, 0.5)
+    np.testing.assert_array_equal(parameters, np.ones(3))
+    assert norm == 0.0
+
+
+def rows_seen(num_rows: int, num_epochs: int, num_minibatches: int, key: jax.Array) -> np.ndarray:
+    """The numbers of the rows, `epoch minibatch row`, and a check that leaves stay beside each other."""
+    batch = {"row": jnp.arange(num_rows), "pair": jnp.stack([jnp.arange(num_rows)] * 2, axis=1) * 10}
+
+    def look(carry: jax.Array, minibatch: Any, key: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
+        return carry + 1, {"row": minibatch["row"], "pair": minibatch["pair"], "key": jax.random.key_data(key)}
+
+    steps, seen = over_minibatches(look, jnp.zeros((), jnp.int32), batch, key, num_epochs, num_minibatches)
+    assert steps == num_epochs * num_minibatches == len(seen["row"])
+    np.testing.assert_array_equal(seen["pair"][..., 1], 10 * seen["row"])
+    assert len(np.unique(seen["key"], axis=0)) == steps
+    return np.asarray(seen["row"]).reshape(num_epochs, num_minibatches, -1)
+
+
+def test_every_row_is_seen_once_in_each_epoch_each_time_in_another_order() -> None:
+    epochs = rows_seen(12, num_epochs=5, num_minibatches=3, key=jax.random.key(0)).reshape(5, 12)
+    for rows in epochs:
+        assert sorted(rows) == list(range(12))
+    assert len({tuple(rows) for rows in epochs}) == 5
+    assert not np.array_equal(epochs[0], np.arange(12))
+
+
+def test_what_does_not_fill_a_minibatch_is_dropped_and_differs_between_epochs() -> None:
+    epochs = rows_seen(14, num_epochs=6, num_minibatches=4, key=jax.random.key(0))
+    assert epochs.shape == (6, 4, 3)
+    assert all(len(set(rows.ravel())) == 12 for rows in epochs)
+    assert len({frozenset(range(14)) - frozenset(rows.ravel()) for rows in epochs}) > 1
+
+
+def test_other_keys_give_other_orders_and_equal_keys_equal_ones() -> None:
+    first, again, other = (rows_seen(12, 2, 3, jax.random.key(seed)) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_metrics_are_stacked_in_the_order_of_the_steps() -> None:
+    def step(carry: jax.Array, batch: jax.Array, key: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
+        return carry + batch.sum(), {"before": carry, "size": jnp.array(batch.shape[0])}
+
+    total, metrics = over_minibatches(step, jnp.zeros(()), jnp.ones(8), jax.random.key(0), 2, 4)
+    assert total == 16
+    np.testing.assert_array_equal(metrics["before"], np.arange(0, 16, 2))
+    np.testing.assert_array_equal(metrics["size"], np.full(8, 2))
+
+
+def test_mapped_over_seeds_each_has_the_steps_it_has_alone() -> None:
+    data = jax.random.normal(jax.random.key(1), (3, 12, 2))
+    keys = jax.random.split(jax.random.key(2), 3)
+
+    def fit(batch: jax.Array, key: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
+        def step(carry: Any, rows: jax.Array, key: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+            x, state = carry
+            x, state, norm = adam_step(x, x - rows.mean(axis=0), state, 0.1, 0.5)
+            return (x, state), {"norm": norm}
+
+        (x, _), metrics = over_minibatches(step, (jnp.zeros(2), adam_init(jnp.zeros(2))), batch, key, 3, 4)
+        return x, metrics
+
+    together, metrics = jax.jit(jax.vmap(fit))(data, keys)
+    assert metrics["norm"].shape == (3, 12)
+    for seed in range(3):
+        alone, _ = jax.jit(fit)(data[seed], keys[seed])
+        np.testing.assert_allclose(together[seed], alone, rtol=1e-5, atol=1e-7)
