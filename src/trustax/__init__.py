@@ -10,7 +10,7 @@
 __version__ = "0.1.0"
 
 from trustax.agent import Agent, load
-from trustax.algorithms import MCPO, PPO
+from trustax.algorithms import ACKTR, MCPO, MDPO, PPO, TRGPPO, TRPO, VMPO, KLAdaptive, KLFixed
 from trustax.envs import make
 from trustax.errors import TrustaxError
 from trustax.evaluate import EvaluationResult, evaluate
@@ -21,14 +21,21 @@ from trustax.train import Result, train, train_run
 from trustax.types import BoxActions, DiscreteActions, EnvSpec
 
 __all__ = [
+    "ACKTR",
     "MCPO",
+    "MDPO",
     "PPO",
+    "TRGPPO",
+    "TRPO",
+    "VMPO",
     "Agent",
     "BoxActions",
     "DiscreteActions",
     "EnvSpec",
     "EvaluationResult",
     "Interrupted",
+    "KLAdaptive",
+    "KLFixed",
     "Result",
     "Run",
     "TrustaxError",

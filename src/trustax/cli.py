@@ -11,10 +11,15 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
+
+import tyro
 
 from trustax.errors import TrustaxError
 from trustax.interrupt import EXIT_CODE, Interrupted
+
+NUM_SHOWN = 10
+"""How many methods the short help lists: those that have a class of their own, and Mean ψ."""
 
 USAGE = """\
 usage: trustax COMMAND ...
@@ -53,15 +58,16 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"trustax {__version__}")
         return 0
     from trustax import commands
-    from trustax.algorithms import ALGORITHMS
+    from trustax.run import Run
 
+    methods = _methods()
     others: dict[str, Any] = {
         "resume": commands.Resume,
         "evaluate": commands.Evaluate,
         "plot": commands.Plot,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE.format(methods=", ".join(ALGORITHMS)), end="")
+        print(USAGE.format(methods=", ".join(list(methods)[:NUM_SHOWN])), end="")
         return 0 if arguments else 2
     verb, *rest = arguments
     _require_known("command", verb, ["train", *others])
@@ -69,13 +75,22 @@ def _dispatch(arguments: list[str]) -> int:
         _parse(others[verb], f"trustax {verb}", rest)()
         return 0
     if not rest or rest[0] in ("-h", "--help"):
-        print(f"usage: trustax train METHOD --env-id ID ...\n\nMETHOD is one of: {', '.join(ALGORITHMS)}")
+        print(f"usage: trustax train METHOD --env-id ID ...\n\nMETHOD is one of: {', '.join(methods)}")
         return 0 if rest else 2
     method, *rest = rest
-    _require_known("method", method, ALGORITHMS)
-    train_method: Any = commands.Train
-    _parse(train_method[ALGORITHMS[method]], f"trustax train {method}", rest)()
+    _require_known("method", method, methods)
+    algorithm, train_method = methods[method], cast(Any, commands.Train)
+    default = train_method(run=Run(algorithm=algorithm, env_id=tyro.MISSING))
+    _parse(train_method[type(algorithm)], f"trustax train {method}", rest, default)()
     return 0
+
+
+def _methods() -> dict[str, Any]:
+    """Every method with its defaults, and those that the paper names with the paper's."""
+    from trustax.algorithms import ALGORITHMS, MCPO
+    from trustax.paper.methods import METHODS
+
+    return {name: kind() for name, kind in ALGORITHMS.items()} | {"mean-psi": MCPO(virtual_policy="mean")} | METHODS
 
 
 def _require_known(what: str, name: str, known: Iterable[str]) -> None:
@@ -85,10 +100,8 @@ def _require_known(what: str, name: str, known: Iterable[str]) -> None:
         raise TrustaxError(f"there is no {what} {name!r}; {hint}")
 
 
-def _parse(command: Any, program: str, arguments: Sequence[str]) -> Any:
+def _parse(command: Any, program: str, arguments: Sequence[str], default: Any = tyro.MISSING) -> Any:
     """The command with its options, or one line that says what is wrong with them."""
-    import tyro
-
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
@@ -96,6 +109,7 @@ def _parse(command: Any, program: str, arguments: Sequence[str]) -> Any:
                 command,
                 prog=program,
                 args=arguments,
+                default=default,
                 config=(tyro.conf.OmitArgPrefixes,),
                 return_unknown_args=True,
             )
@@ -112,8 +126,6 @@ def _parse(command: Any, program: str, arguments: Sequence[str]) -> Any:
 
 def _options(command: Any) -> list[str]:
     """All options of a command, as its help names them."""
-    import tyro
-
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
         tyro.cli(command, args=["--help"], config=(tyro.conf.OmitArgPrefixes,))

@@ -141,7 +141,7 @@ def test_rows_without_weight_have_no_influence(actions: str) -> None:
 
 def test_seeds_side_by_side_equal_seeds_alone_when_factors_are_decomposed() -> None:
     spec, keys = SPECS["discrete"], jax.random.split(KEY, 3)
-    states = jax.vmap(partial(SMALL.init, spec=spec))(keys)
+    states = jax.jit(jax.vmap(partial(SMALL.init, spec=spec)))(keys)
     rollouts = [random_rollout(spec, 5, 8, seed) for seed in range(3)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *rollouts)
     abreast = jax.jit(jax.vmap(SMALL.update, (0, 0, None, 0)), compiler_options=QUICK_COMPILE)

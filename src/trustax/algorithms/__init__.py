@@ -1,5 +1,6 @@
 """One file a method; `base` is the contract they all keep."""
 
+from trustax.algorithms.acktr import ACKTR
 from trustax.algorithms.base import Algorithm
 from trustax.algorithms.kl_adaptive import KLAdaptive
 from trustax.algorithms.kl_fixed import KLFixed
@@ -7,6 +8,7 @@ from trustax.algorithms.mcpo import MCPO
 from trustax.algorithms.mdpo import MDPO
 from trustax.algorithms.ppo import PPO
 from trustax.algorithms.trgppo import TRGPPO
+from trustax.algorithms.trpo import TRPO
 from trustax.algorithms.vmpo import VMPO
 
 ALGORITHMS: dict[str, type] = {
@@ -16,7 +18,9 @@ ALGORITHMS: dict[str, type] = {
     "kl-adaptive": KLAdaptive,
     "mdpo": MDPO,
     "vmpo": VMPO,
+    "trpo": TRPO,
     "trgppo": TRGPPO,
+    "acktr": ACKTR,
 }
 """Every method by the name it has on the command line and in files."""
 
@@ -30,4 +34,17 @@ def name_of(algorithm: Algorithm) -> str:
     return next(name for name, kind in ALGORITHMS.items() if type(algorithm) is kind)
 
 
-__all__ = ["ALGORITHMS", "MCPO", "MDPO", "PPO", "TRGPPO", "VMPO", "Algorithm", "KLAdaptive", "KLFixed", "name_of"]
+__all__ = [
+    "ACKTR",
+    "ALGORITHMS",
+    "MCPO",
+    "MDPO",
+    "PPO",
+    "TRGPPO",
+    "TRPO",
+    "VMPO",
+    "Algorithm",
+    "KLAdaptive",
+    "KLFixed",
+    "name_of",
+]

@@ -18,7 +18,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.lax import stop_gradient
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from trustax.algorithms.base import (
     ActorCritic,
@@ -87,9 +87,9 @@ class VMPO(FirstOrder):
         return state, metrics | batch_metrics(self, batch, progress)
 
     def _step(self, state: VMPOState, batch: Batch, progress: Progress) -> tuple[VMPOState, Metrics]:
-        advantage = better_half(batch.advantage, batch.weight)
-        imitation = jax.nn.softmax(advantage / state.duals.temperature, where=jnp.isfinite(advantage))
-        count = 1 if self.reduction == "sum" else jnp.sum(jnp.isfinite(advantage))
+        chosen = better_half(batch.advantage, batch.weight)
+        imitation = jax.nn.softmax(batch.advantage / state.duals.temperature, where=chosen)
+        count = 1 if self.reduction == "sum" else jnp.maximum(jnp.sum(chosen), 1)
 
         def objective(new: Evaluation, batch: Batch, remaining: Float[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
             likelihood = jnp.sum(imitation * new.distribution.log_prob(batch.action)) / count
@@ -98,7 +98,7 @@ class VMPO(FirstOrder):
 
         kl = mean_kl(batch.old_distribution, evaluate(state.policy, batch).distribution, batch.weight)
         learner, metrics = ascend(self, objective, state.learner, batch, progress)
-        gradient = jax.grad(self._dual_loss)(state.duals, advantage, kl)
+        gradient = jax.grad(self._dual_loss)(state.duals, batch.advantage, chosen, kl)
         duals, dual_adam, _ = adam_step(
             state.duals, gradient, state.dual_adam, self.learning_rate_at(progress), max_gradient_norm=jnp.inf
         )
@@ -108,15 +108,21 @@ class VMPO(FirstOrder):
             "vmpo/kl_cost": state.duals.kl_cost,
         }
 
-    def _dual_loss(self, duals: Duals, advantage: Float[Array, " batch"], kl: Float[Array, ""]) -> Float[Array, ""]:
-        chosen = jnp.isfinite(advantage)
-        log_mean = jax.nn.logsumexp(advantage / duals.temperature, where=chosen) - jnp.log(jnp.sum(chosen))
+    def _dual_loss(
+        self, duals: Duals, advantage: Float[Array, " batch"], chosen: Bool[Array, " batch"], kl: Float[Array, ""]
+    ) -> Float[Array, ""]:
+        count = jnp.maximum(jnp.sum(chosen), 1)
+        log_mean = jax.nn.logsumexp(advantage / duals.temperature, where=chosen) - jnp.log(count)
         temperature_loss = duals.temperature * (self.temperature_target + log_mean)
         return temperature_loss + duals.kl_cost * (self.kl_target - stop_gradient(kl))
 
 
-def better_half(advantage: Float[Array, " batch"], weight: Float[Array, " batch"]) -> Float[Array, " batch"]:
-    """The advantages of the better half of the batch, and -∞ for the others and for rows that do not count."""
-    counting = jnp.where(weight > 0, advantage, -jnp.inf)
-    _, best = jax.lax.top_k(counting, advantage.shape[0] // 2)
-    return jnp.full_like(counting, -jnp.inf).at[best].set(counting[best])
+def better_half(advantage: Float[Array, " batch"], weight: Float[Array, " batch"]) -> Bool[Array, " batch"]:
+    """Which samples are the better half of the batch, by their advantages; rows that do not count are in neither.
+
+    >>> better_half(jnp.array([3.0, 1.0, 2.0, 9.0]), jnp.array([1.0, 1.0, 1.0, 0.0]))
+    Array([ True, False,  True, False], dtype=bool)
+    """
+    counts = weight > 0
+    _, best = jax.lax.top_k(jnp.where(counts, advantage, -jnp.inf), advantage.shape[0] // 2)
+    return jnp.zeros_like(counts).at[best].set(True) & counts

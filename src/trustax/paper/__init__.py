@@ -1,0 +1,1 @@
+"""The MCPO paper: its methods, tasks, tables and figures, made of runs."""

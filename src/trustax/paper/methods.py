@@ -1,0 +1,59 @@
+"""The methods of the paper by the names of its tables, each with its signature hyperparameter.
+
+>>> method("MCPO N=10").memory_size
+10
+>>> method("KL Adaptive d=0.01").kl_target
+0.01
+"""
+
+import difflib
+
+from trustax.algorithms import (
+    ACKTR,
+    MCPO,
+    MDPO,
+    PPO,
+    TRGPPO,
+    TRPO,
+    VMPO,
+    Algorithm,
+    KLAdaptive,
+    KLFixed,
+)
+from trustax.errors import TrustaxError
+
+MEMORY_SIZES = (5, 10, 40)
+
+METHODS: dict[str, Algorithm] = {
+    **{f"KL Adaptive d={target}": KLAdaptive(kl_target=target) for target in (0.003, 0.01, 0.03)},
+    **{f"KL Fixed β={cost}": KLFixed(kl_cost=cost) for cost in (0.01, 0.1, 1, 10)},
+    # The value loss of the paper's code base is clipped at PPO's own ε.
+    **{f"PPO ε={clip}": PPO(clip_range=clip, value_clip_range=clip) for clip in (0.1, 0.2, 0.3, 0.5, 0.8)},
+    **{f"MDPO β₀={cost}": MDPO(kl_cost=cost) for cost in (0.5, 1, 2)},
+    **{f"VMPO α₀={cost}": VMPO(initial_kl_cost=cost) for cost in (0.1, 1, 5)},
+    **{f"TRPO δ={target}": TRPO(kl_target=target) for target in (0.005, 0.01)},
+    "TRGPPO": TRGPPO(),
+    "ACKTR δ=0.01": ACKTR(kl_target=0.01),
+    **{f"MCPO N={size}": MCPO(memory_size=size) for size in MEMORY_SIZES},
+    **{f"Mean ψ N={size}": MCPO(memory_size=size, virtual_policy="mean") for size in MEMORY_SIZES},
+    "No ψ": MCPO(trust_region_weight=0.0),
+    "α=0.5": MCPO(trust_region_weight=0.5),
+    "α=1.0": MCPO(trust_region_weight=1.0),
+    "Annealed β": MCPO(kl_cost_rule="annealed"),
+    "Adaptive β": MCPO(kl_cost_rule="adaptive"),
+    **{
+        f"{name} writing": MCPO(write_rule="interval", write_interval=interval)
+        for name, interval in (("Frequent", 1), ("Uniform", 10), ("Sparse", 100))
+    },
+    "Half feature": MCPO(context_features="half"),
+}
+"""Every configuration that the paper's tables, figures and ablations name."""
+
+
+def method(name: str) -> Algorithm:
+    """A method by its name in the paper."""
+    if name not in METHODS:
+        similar = difflib.get_close_matches(name, METHODS, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(similar)}?" if similar else f"there is {', '.join(METHODS)}"
+        raise TrustaxError(f"the paper has no method {name!r}; {hint}")
+    return METHODS[name]

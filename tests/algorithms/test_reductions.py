@@ -1,0 +1,84 @@
+"""Methods that become one another: where two papers agree, two files must."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.probes import SPECS, random_rollout
+from trustax.algorithms import MCPO, PPO, KLAdaptive, KLFixed
+from trustax.algorithms.base import ActorCritic, Batch, Evaluation, improve, make_batch
+from trustax.objectives import surrogate
+from trustax.types import Progress
+
+TINY: dict[str, Any] = {"num_epochs": 2, "num_minibatches": 3, "hidden_sizes": (8,), "learning_rate": 1e-2}
+PROGRESS = Progress(jnp.array(1), jnp.array(4))
+KEY = jax.random.key(7)
+
+both_action_kinds = pytest.mark.parametrize("actions", SPECS)
+
+
+def updated(algorithm: Any, state: Any, actions: str) -> Any:
+    rollout = random_rollout(SPECS[actions], horizon=6, num_envs=3)
+    return jax.jit(algorithm.update)(state, rollout, PROGRESS, KEY)[0]
+
+
+def plain_surrogate(state: ActorCritic, actions: str) -> ActorCritic:
+    """The same loop around Ê[τ A] alone."""
+    settings = KLFixed(**TINY)
+
+    def objective(new: Evaluation, batch: Batch, remaining: Any) -> tuple[Any, dict[str, Any]]:
+        return surrogate(new.ratio, batch.advantage, batch.weight), {}
+
+    def update(state: ActorCritic, rollout: Any) -> ActorCritic:
+        batch = make_batch(state.policy, rollout, settings.discount, settings.gae_lambda)
+        return improve(settings, objective, state, batch, PROGRESS, KEY)[0]
+
+    return jax.jit(update)(state, random_rollout(SPECS[actions], horizon=6, num_envs=3))
+
+
+def assert_same_bits(a: Any, b: Any) -> None:
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+@both_action_kinds
+def test_mcpo_without_the_virtual_region_and_with_a_fixed_cost_is_kl_fixed(actions: str) -> None:
+    mcpo = MCPO(trust_region_weight=0.0, kl_cost_rule="fixed", kl_cost=0.7, memory_size=3, **TINY)
+    state = mcpo.init(jax.random.key(0), SPECS[actions])
+    assert_same_bits(
+        updated(mcpo, state, actions).learner, updated(KLFixed(kl_cost=0.7, **TINY), state.learner, actions)
+    )
+
+
+@both_action_kinds
+def test_mcpo_with_adaptive_cost_and_without_the_virtual_region_is_kl_adaptive(actions: str) -> None:
+    mcpo = MCPO(trust_region_weight=0.0, kl_cost_rule="adaptive", kl_target=1e-4, memory_size=3, **TINY)
+    adaptive = KLAdaptive(kl_target=1e-4, **TINY)
+    state = mcpo.init(jax.random.key(0), SPECS[actions])
+    other = replace(adaptive.init(jax.random.key(0), SPECS[actions]), learner=state.learner)
+    for _ in range(2):
+        state, other = updated(mcpo, state, actions), updated(adaptive, other, actions)
+    assert state.kl_cost == other.kl_cost != 1.0
+    assert_same_bits(state.learner, other.learner)
+
+
+@both_action_kinds
+def test_kl_adaptive_before_it_has_adapted_is_kl_fixed(actions: str) -> None:
+    adaptive = KLAdaptive(initial_kl_cost=0.7, **TINY)
+    state = adaptive.init(jax.random.key(0), SPECS[actions])
+    fixed = updated(KLFixed(kl_cost=0.7, **TINY), state.learner, actions)
+    assert_same_bits(updated(adaptive, state, actions).learner, fixed)
+
+
+@both_action_kinds
+def test_kl_fixed_at_no_cost_and_ppo_without_a_limit_are_the_plain_surrogate(actions: str) -> None:
+    state = KLFixed(**TINY).init(jax.random.key(0), SPECS[actions])
+    expected = plain_surrogate(state, actions)
+    for algorithm in (KLFixed(kl_cost=0.0, **TINY), PPO(clip_range=1e9, **TINY)):
+        got = updated(algorithm, state, actions)
+        # Three programs that the compiler fuses in its own ways: equal to the last bit or two.
+        np.testing.assert_allclose(got.policy.parameters, expected.policy.parameters, rtol=1e-6, atol=1e-8)
