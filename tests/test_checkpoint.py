@@ -18,8 +18,11 @@ import numpy as np
 import pytest
 
 from trustax import checkpoint
-from trustax.checkpoint import CheckpointError, checkpoint_path, latest, load, prune, read_header, save
+from trustax import manifest as manifests
+from trustax.checkpoint import load, read_header, save
+from trustax.checkpoints import checkpoint_path, latest, prune
 from trustax.errors import TrustaxError
+from trustax.manifest import CheckpointError
 
 HEADER = {"algorithm": "mcpo", "learning_rate": 3e-4, "layers": [64, 64], "note": "é\ud800"}
 
@@ -51,13 +54,13 @@ def same(first: Any, second: Any) -> bool:
 
 def rewrite_manifest(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change the manifest as someone would who also corrects its digests."""
-    path = folder / checkpoint.MANIFEST
+    path = folder / manifests.MANIFEST
     manifest = json.loads(path.read_text())
-    manifest["size"] = (folder / checkpoint.ARRAYS).stat().st_size
-    manifest["sha256"] = hashlib.sha256((folder / checkpoint.ARRAYS).read_bytes()).hexdigest()
+    manifest["size"] = (folder / manifests.ARRAYS).stat().st_size
+    manifest["sha256"] = hashlib.sha256((folder / manifests.ARRAYS).read_bytes()).hexdigest()
     change(manifest)
     manifest.pop("manifest_sha256", None)
-    path.write_text(json.dumps(manifest | {"manifest_sha256": checkpoint._content_digest(manifest)}))
+    path.write_text(json.dumps(manifest | {"manifest_sha256": manifests.content_digest(manifest)}))
 
 
 def test_round_trip_is_bitwise(tmp_path: Path) -> None:
@@ -115,7 +118,7 @@ def test_another_template_is_refused_before_the_arrays_are_opened(
     tmp_path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
     save(tmp_path / "saved", example_tree(), {})
-    (tmp_path / "saved" / checkpoint.ARRAYS).unlink()
+    (tmp_path / "saved" / manifests.ARRAYS).unlink()
     with pytest.raises(CheckpointError, match=r"array|leaf") as caught:
         load(tmp_path / "saved", change(example_tree()))
     assert "No such file" not in str(caught.value)
@@ -129,7 +132,7 @@ def test_another_template_is_refused_before_the_arrays_are_opened(
         ({"a": np.array(["text"])}, {}),
         ({"a": jnp.zeros(1)}, {"a": float("nan")}),
         ({"a": jnp.zeros(1)}, {"a": object()}),
-        ({"a": jnp.zeros(1)}, {"a": "x" * (checkpoint.MANIFEST_SIZE_LIMIT + 1)}),
+        ({"a": jnp.zeros(1)}, {"a": "x" * (manifests.MANIFEST_SIZE_LIMIT + 1)}),
         ({"a": jnp.zeros(1)}, {"a": json.loads("[" * 500 + "]" * 500), "b": {1: 2, "1": 3}}),
     ],
 )
@@ -230,8 +233,8 @@ def test_latest_skips_what_is_not_whole_and_prune_keeps_it(tmp_path: Path) -> No
     for step in (100, 200, 1000, 3000, 20_000):
         save(checkpoint_path(tmp_path, step), example_tree(step % 100), {"step": step})
     assert latest(tmp_path) == checkpoint_path(tmp_path, 20_000)
-    (checkpoint_path(tmp_path, 20_000) / checkpoint.MANIFEST).unlink()
-    os.truncate(checkpoint_path(tmp_path, 3000) / checkpoint.ARRAYS, 100)
+    (checkpoint_path(tmp_path, 20_000) / manifests.MANIFEST).unlink()
+    os.truncate(checkpoint_path(tmp_path, 3000) / manifests.ARRAYS, 100)
     (tmp_path / "checkpoints" / ".tmp-half").mkdir()
     (tmp_path / "checkpoints" / "step_other").mkdir()
     assert latest(tmp_path) == checkpoint_path(tmp_path, 1000)
@@ -243,7 +246,7 @@ def test_latest_skips_what_is_not_whole_and_prune_keeps_it(tmp_path: Path) -> No
 def test_one_flipped_bit_in_any_page_is_detected(tmp_path: Path) -> None:
     tree = {"weights": jax.random.normal(jax.random.key(0), (2**18,))}
     save(tmp_path / "saved", tree, {})
-    path = tmp_path / "saved" / checkpoint.ARRAYS
+    path = tmp_path / "saved" / manifests.ARRAYS
     generator = random.Random(0)
     content = bytearray(path.read_bytes())
     for page in range(0, len(content), 4096):
@@ -268,7 +271,7 @@ class Malicious:
 
 def file_mutations(generator: random.Random, folder: Path) -> None:
     """Damage one file as a disk, a network or a careless hand does."""
-    path = folder / generator.choice([checkpoint.ARRAYS, checkpoint.MANIFEST])
+    path = folder / generator.choice([manifests.ARRAYS, manifests.MANIFEST])
     content = bytearray(path.read_bytes())
     kind = generator.choice(["truncate", "flip", "swap", "grow", "insert", "delete", "empty", "noise"])
     first, second = (generator.randrange(len(content)) for _ in range(2))
@@ -291,7 +294,7 @@ def file_mutations(generator: random.Random, folder: Path) -> None:
 
 def rehashed_mutations(generator: random.Random, folder: Path) -> None:
     """Damage that comes with correct digests: only the checks of content are left to find it."""
-    path = folder / checkpoint.ARRAYS
+    path = folder / manifests.ARRAYS
     content = bytearray(path.read_bytes())
     header_size = int.from_bytes(content[:8], "little")
     kind = generator.choice(["header", "length", "manifest", "value"])
@@ -347,7 +350,7 @@ def test_a_mutated_checkpoint_is_refused_or_equal(
 
 
 def hostile_checkpoints(folder: Path, canary: Path) -> dict[str, Callable[[], object]]:
-    arrays, manifest = folder / checkpoint.ARRAYS, folder / checkpoint.MANIFEST
+    arrays, manifest = folder / manifests.ARRAYS, folder / manifests.MANIFEST
     payload = pickle.dumps(Malicious(canary))
     good = json.loads(manifest.read_text())
     tail = (10**8).to_bytes(8, "little") + b" " * (9 * 2**20)
@@ -376,7 +379,7 @@ def hostile_checkpoints(folder: Path, canary: Path) -> dict[str, Callable[[], ob
         "NaN": lambda: manifest.write_text(json.dumps(good | {"header": {"rate": float("nan")}})),
         "infinite": lambda: manifest.write_text(json.dumps(good).replace("0.0003", "1e999")),
         "duplicate keys": lambda: manifest.write_text('{"version": 2, ' + json.dumps(good)[1:]),
-        "huge manifest": lambda: manifest.write_bytes(b" " * (checkpoint.MANIFEST_SIZE_LIMIT + 1)),
+        "huge manifest": lambda: manifest.write_bytes(b" " * (manifests.MANIFEST_SIZE_LIMIT + 1)),
         "manifest is pickle": lambda: manifest.write_bytes(payload),
         "manifest is a list": lambda: manifest.write_text("[]"),
         "newer format": lambda: rewrite_manifest(folder, lambda m: m.update(version=2)),

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import trustax as tx
-from trustax import checkpoint
+from trustax import checkpoints
 from trustax.journal import read_records
 
 SMALL: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 512, "quiet": True}
@@ -183,7 +183,7 @@ def test_an_environment_that_returns_nan_is_named_at_once(name: str, values: tup
 def test_a_diverging_learner_stops_the_run(tmp_path: Path) -> None:
     with pytest.raises(tx.TrustaxError, match="the loss of learner 0 is not finite"):
         tx.train(small(tx.PPO, learning_rate=1e38), "Pendulum-v1", run_dir=tmp_path / "run", **SMALL)
-    assert checkpoint.latest(tmp_path / "run") is None
+    assert checkpoints.latest(tmp_path / "run") is None
 
 
 def test_sigterm_saves_says_how_to_go_on_and_exits_75(tmp_path: Path) -> None:
@@ -197,4 +197,4 @@ def test_sigterm_saves_says_how_to_go_on_and_exits_75(tmp_path: Path) -> None:
     _, said = process.communicate(timeout=60)
     assert process.returncode == 75, said
     assert said.splitlines()[-1].endswith(f"go on with: trustax resume {tmp_path / 'run'}")
-    assert checkpoint.latest(tmp_path / "run") is not None
+    assert checkpoints.latest(tmp_path / "run") is not None

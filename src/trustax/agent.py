@@ -16,6 +16,7 @@ from jaxtyping import Array, Key
 
 from trustax import checkpoint
 from trustax.errors import TrustaxError
+from trustax.manifest import CheckpointError
 from trustax.networks import Architecture, Policy
 from trustax.normalize import RunningStatistics
 from trustax.types import BoxActions, DiscreteActions, EnvSpec
@@ -108,7 +109,7 @@ def load(path: str | Path) -> Agent:
         architecture = Architecture(spec_from_json(header["spec"]), tuple(header["hidden_sizes"]))
         normalized = bool(header["normalized"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise checkpoint.CheckpointError(folder, f"holds no agent: {error}") from error
+        raise CheckpointError(folder, f"holds no agent: {error}") from error
     spec = architecture.spec
     template = jax.eval_shape(
         lambda: _tree(

@@ -6,14 +6,10 @@ damage of any kind is a `CheckpointError` that names the file and the reason. On
 
 import contextlib
 import hashlib
-import json
 import math
 import os
-import re
 import shutil
-import stat
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +19,18 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from trustax import __version__
-from trustax.errors import TrustaxError
+from trustax.manifest import (
+    ARRAYS,
+    MANIFEST,
+    MANIFEST_SIZE_LIMIT,
+    CheckpointError,
+    check_size,
+    read_manifest,
+    regular_file_size,
+    write_manifest,
+)
 
-FORMAT = "trustax checkpoint"
-VERSION = 1
-ARRAYS = "arrays.safetensors"
-MANIFEST = "manifest.json"
-FIELDS: dict[str, type] = dict.fromkeys(("format", "trustax", "jax", "sha256", "manifest_sha256"), str)
-FIELDS |= {"version": int, "header": dict, "arrays": dict, "size": int}
-MANIFEST_SIZE_LIMIT = 8 * 2**20
 TEMPORARY_PREFIX = ".tmp-"
-
-
-class CheckpointError(TrustaxError):
-    """A checkpoint could not be written or is not what it should be: one line with the file and the why."""
-
-    def __init__(self, path: Path, reason: object):
-        # The reason may quote a hostile file: keep it to one line of a sensible length.
-        super().__init__(f"{path}: {' '.join(str(reason).split())[:300]}")
 
 
 def save(folder: Path | str, tree: Any, header: dict[str, Any]) -> None:
@@ -74,7 +63,7 @@ def save(folder: Path | str, tree: Any, header: dict[str, Any]) -> None:
 
 def read_header(folder: Path | str) -> dict[str, Any]:
     """The header that was given to `save`, once the manifest has proved to be undamaged."""
-    return _read_manifest(_readable(Path(folder)))["header"]
+    return read_manifest(readable(Path(folder)))["header"]
 
 
 def load(folder: Path | str, template: Any, part: bool = False) -> Any:
@@ -85,45 +74,16 @@ def load(folder: Path | str, template: Any, part: bool = False) -> Any:
     The template's leaves are arrays or `jax.ShapeDtypeStruct`s, of typed PRNG keys too. Leaves come back as
     NumPy arrays where the template has them, and as JAX arrays on the default device elsewhere.
     """
-    folder = _readable(Path(folder))
-    manifest = _read_manifest(folder)
+    folder = readable(Path(folder))
+    manifest = read_manifest(folder)
     leaves = _named_leaves(folder, template)
     expected = {name: _describe(leaf) for name, leaf in leaves.items()}
     listed = {name: one for name, one in manifest["arrays"].items() if name in expected or not part}
     _check_same_arrays(folder / MANIFEST, listed, expected)
-    _check_size(folder, manifest)
+    check_size(folder, manifest)
     stored = _read_arrays(folder / ARRAYS, manifest["sha256"], expected, part)
     restored = [_restore(folder / ARRAYS, name, stored[name], leaf) for name, leaf in leaves.items()]
     return jax.tree.unflatten(jax.tree.structure(template), restored)
-
-
-def checkpoint_path(run_dir: Path | str, step: int) -> Path:
-    """Where a run keeps its checkpoint of `step`; names sort as steps do."""
-    return Path(run_dir) / "checkpoints" / f"step_{step:012d}"
-
-
-def latest(run_dir: Path | str) -> Path | None:
-    """A run's newest checkpoint whose manifest is valid and whose arrays are all there; None without one."""
-    return next(_whole_checkpoints(Path(run_dir)), None)
-
-
-def prune(run_dir: Path | str, keep: int = 2) -> None:
-    """Delete all but the newest `keep` whole checkpoints, and what saves that were killed left behind.
-
-    A checkpoint that cannot be read is no one's to delete: a newer Trustax may have written it.
-    """
-    if keep < 1:
-        raise ValueError(f"keep must be at least 1, not {keep}")
-    parent = checkpoint_path(run_dir, 0).parent
-    try:
-        for folder in list(_whole_checkpoints(Path(run_dir)))[keep:]:
-            # Renamed first: a deletion that is killed half-way must not look like a checkpoint.
-            os.rename(_readable(folder), parent / (TEMPORARY_PREFIX + uuid.uuid4().hex))
-        for leftover in [*parent.glob(TEMPORARY_PREFIX + "*"), *parent.glob(".step_*.old")]:
-            if leftover.name.startswith(TEMPORARY_PREFIX) or _without_aside(leftover).exists():
-                shutil.rmtree(leftover, ignore_errors=True)
-    except OSError as error:
-        raise CheckpointError(parent, f"could not delete old checkpoints: {error}") from error
 
 
 def _named_leaves(folder: Path, tree: Any) -> dict[str, Any]:
@@ -169,31 +129,12 @@ def _write_files(folder: Path, leaves: dict[str, Any], header: dict[str, Any]) -
     host = {name: np.asarray(array, order="C") for name, array in jax.device_get(arrays).items()}
     save_file(host, folder / ARRAYS)
     _fsync(folder / ARRAYS)
-    with open(folder / ARRAYS, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    content = {
-        "format": FORMAT,
-        "version": VERSION,
-        "trustax": __version__,
-        "jax": jax.__version__,
-        "header": header,
-        "arrays": {name: _describe(leaf) for name, leaf in leaves.items()},
-        "size": os.path.getsize(folder / ARRAYS),
-        "sha256": digest,
-    }
-    text = json.dumps(content | {"manifest_sha256": _content_digest(content)}, indent=1, allow_nan=False)
-    (folder / MANIFEST).write_text(text, encoding="ascii")
+    write_manifest(folder, header, {name: _describe(leaf) for name, leaf in leaves.items()}, jax.__version__)
     _fsync(folder / MANIFEST)
     # safetensors makes its file private to its owner; a run folder is shared as the umask says.
     shutil.copymode(folder / MANIFEST, folder / ARRAYS)
     _fsync(folder)
-    _check_size(folder, _read_manifest(folder))  # what is saved can be loaded: the limits hold here too
-
-
-def _content_digest(content: dict[str, Any]) -> str:
-    """A digest of JSON values that does not depend on how they were written down."""
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+    check_size(folder, read_manifest(folder))  # what is saved can be loaded: the limits hold here too
 
 
 def _fsync(path: Path) -> None:
@@ -211,11 +152,11 @@ def _aside(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.old")
 
 
-def _without_aside(aside: Path) -> Path:
+def without_aside(aside: Path) -> Path:
     return aside.with_name(aside.name.removeprefix(".").removesuffix(".old"))
 
 
-def _readable(folder: Path) -> Path:
+def readable(folder: Path) -> Path:
     """`folder`, or the one set aside for it where a save was killed between its two renames."""
     return _aside(folder) if not folder.exists() and _aside(folder).exists() else folder
 
@@ -245,65 +186,6 @@ def _move_into_place(temporary: Path, folder: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _whole_checkpoints(run_dir: Path) -> Iterator[Path]:
-    """The run's checkpoints that are whole as far as can be told without reading the arrays, newest first."""
-    parent = checkpoint_path(run_dir, 0).parent
-    folders = {*parent.glob("step_*"), *map(_without_aside, parent.glob(".step_*.old"))}
-    steps = {int(folder.name[5:]): folder for folder in folders if re.fullmatch(r"step_\d{12,18}", folder.name)}
-    for _, folder in sorted(steps.items(), reverse=True):
-        with contextlib.suppress(CheckpointError):
-            _check_size(_readable(folder), _read_manifest(_readable(folder)))
-            yield folder
-
-
-def _regular_file_size(path: Path) -> int:
-    """The size of a file that is one: a link may lead out of the folder, and a pipe would block for ever."""
-    try:
-        status = os.lstat(path)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(path, getattr(error, "strerror", None) or error) from error
-    if not stat.S_ISREG(status.st_mode):
-        raise CheckpointError(path, "not a regular file")
-    return status.st_size
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest, once its fields, their types and the digest of its content have been checked."""
-    path = folder / MANIFEST
-    if _regular_file_size(path) > MANIFEST_SIZE_LIMIT:
-        raise CheckpointError(path, f"larger than {MANIFEST_SIZE_LIMIT} bytes")
-    try:
-        manifest = json.loads(path.read_bytes(), object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
-        _check_fields(path, manifest)
-        digest = _content_digest({name: value for name, value in manifest.items() if name != "manifest_sha256"})
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(path, f"no readable JSON: {error}") from error
-    if digest != manifest["manifest_sha256"]:
-        raise CheckpointError(path, "damaged: its content does not have the SHA-256 that it states")
-    return manifest
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise ValueError("a key occurs twice in one object")
-    return fields
-
-
-def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON number")
-
-
-def _check_fields(path: Path, manifest: Any) -> None:
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise CheckpointError(path, "not the manifest of a Trustax checkpoint")
-    if manifest.get("version") != VERSION:
-        newer = f"format version {manifest.get('version')!r}, but Trustax {__version__} reads version {VERSION}"
-        raise CheckpointError(path, newer)
-    if manifest.keys() != FIELDS.keys() or not all(isinstance(manifest[k], FIELDS[k]) for k in FIELDS):
-        raise CheckpointError(path, f"its fields are not those of format version {VERSION}")
-
-
 def _check_same_arrays(path: Path, found: dict[str, Any], expected: dict[str, Any]) -> None:
     """Equal to what the template demands, so nothing in the file can be anything else."""
     for name in sorted(found.keys() | expected.keys()):
@@ -312,17 +194,11 @@ def _check_same_arrays(path: Path, found: dict[str, Any], expected: dict[str, An
             raise CheckpointError(path, f"array {name[:99]} is {stated}, expected {wanted}")
 
 
-def _check_size(folder: Path, manifest: dict[str, Any]) -> None:
-    size = _regular_file_size(folder / ARRAYS)
-    if size != manifest["size"]:
-        raise CheckpointError(folder / ARRAYS, f"{size} bytes, but its manifest says {manifest['size']}")
-
-
 def _read_arrays(path: Path, digest: str, expected: dict[str, Any], part: bool) -> dict[str, np.ndarray]:
     # Bounded by what the template needs, so that a hostile file costs no more time and memory than a good one
     # (and the names, which are in the manifest too). Of the rest of a file, nothing is read but its digest.
     needed = sum(math.prod(one["shape"]) * jnp.dtype(one["dtype"]).itemsize for one in expected.values())
-    if not part and _regular_file_size(path) > needed + MANIFEST_SIZE_LIMIT:
+    if not part and regular_file_size(path) > needed + MANIFEST_SIZE_LIMIT:
         raise CheckpointError(path, "far larger than the arrays that its manifest lists")
     try:
         with open(path, "rb") as file:

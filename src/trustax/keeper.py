@@ -7,12 +7,13 @@ from typing import Any
 
 import jax
 
-from trustax import checkpoint
+from trustax import checkpoint, checkpoints
 from trustax.agent import Agent, spec_from_json, spec_to_json
 from trustax.algorithms.mcpo import MCPOState
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.errors import TrustaxError
 from trustax.iteration import RunState, is_resumable, restart_environment, template_of
+from trustax.manifest import CheckpointError
 from trustax.run import RUN_FILE, Run, from_json, read_run, to_json, write_run
 
 KIND = "run"
@@ -60,13 +61,13 @@ class Keeper:
             return
         header = {"kind": KIND, "run": to_json(self._run), "spec": spec_to_json(self._environment.spec)}
         steps = int(state.iteration) * self._run.batch_size
-        checkpoint.save(checkpoint.checkpoint_path(self.folder, steps), self._kept(state), header)
-        checkpoint.prune(self.folder)
+        checkpoint.save(checkpoints.checkpoint_path(self.folder, steps), self._kept(state), header)
+        checkpoints.prune(self.folder)
         self._saved = time.monotonic()
 
     def restore(self, state: RunState) -> RunState:
         """The newest state that was saved, or the one given if there is none yet."""
-        saved = None if self.folder is None else checkpoint.latest(self.folder)
+        saved = None if self.folder is None else checkpoints.latest(self.folder)
         if saved is None:
             return state
         restored = RunState(**checkpoint.load(saved, self._kept(state)))
@@ -78,7 +79,7 @@ class Keeper:
         return f"stopped after {steps:,} steps and saved; go on with: trustax resume {self.folder}"
 
     def last_good(self) -> str:
-        saved = None if self.folder is None else checkpoint.latest(self.folder)
+        saved = None if self.folder is None else checkpoints.latest(self.folder)
         return "" if saved is None else f"; the last good checkpoint is {saved}"
 
     def _kept(self, state: RunState) -> dict[str, Any]:
@@ -124,14 +125,14 @@ def agent_of(run: Run, state: Any, seed: int, policy: str) -> Agent:
 def load_agent(folder: Path | str, seed: int = 0, policy: str = "policy") -> Agent:
     """The agent of one learner, counted from 0, from the newest checkpoint of a run's folder."""
     read_run(Path(folder))
-    saved = checkpoint.latest(folder)
+    saved = checkpoints.latest(folder)
     if saved is None:
         raise TrustaxError(f"{folder} has no checkpoint yet")
     header = checkpoint.read_header(saved)
     try:
         run, spec = from_json(header["run"]), spec_from_json(header["spec"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise checkpoint.CheckpointError(saved, f"holds no run: {error}") from error
+        raise CheckpointError(saved, f"holds no run: {error}") from error
     learner, observer = template_of(run, spec)
     part = checkpoint.load(saved, {"learner": learner, "observer": observer}, part=True)
     return agent_of(run, part, seed, policy)

@@ -1,0 +1,109 @@
+"""`manifest.json`: what must be in a checkpoint's folder, and proof that neither it nor the arrays are damaged.
+
+It is read as a stranger's file: bounded in size, strict JSON, exactly the fields of its format, and a digest over its
+own content.
+"""
+
+import hashlib
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from trustax import __version__
+from trustax.errors import TrustaxError
+
+FORMAT = "trustax checkpoint"
+VERSION = 1
+ARRAYS = "arrays.safetensors"
+MANIFEST = "manifest.json"
+FIELDS: dict[str, type] = dict.fromkeys(("format", "trustax", "jax", "sha256", "manifest_sha256"), str)
+FIELDS |= {"version": int, "header": dict, "arrays": dict, "size": int}
+MANIFEST_SIZE_LIMIT = 8 * 2**20
+
+
+class CheckpointError(TrustaxError):
+    """A checkpoint could not be written or is not what it should be: one line with the file and the why."""
+
+    def __init__(self, path: Path, reason: object):
+        # The reason may quote a hostile file: keep it to one line of a sensible length.
+        super().__init__(f"{path}: {' '.join(str(reason).split())[:300]}")
+
+
+def write_manifest(folder: Path, header: dict[str, Any], arrays: dict[str, Any], jax_version: str) -> None:
+    """Vouch for the arrays that are in the folder."""
+    with open(folder / ARRAYS, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "trustax": __version__,
+        "jax": jax_version,
+        "header": header,
+        "arrays": arrays,
+        "size": os.path.getsize(folder / ARRAYS),
+        "sha256": digest,
+    }
+    text = json.dumps(content | {"manifest_sha256": content_digest(content)}, indent=1, allow_nan=False)
+    (folder / MANIFEST).write_text(text, encoding="ascii")
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest, once its fields, their types and the digest of its content have been checked."""
+    path = folder / MANIFEST
+    if regular_file_size(path) > MANIFEST_SIZE_LIMIT:
+        raise CheckpointError(path, f"larger than {MANIFEST_SIZE_LIMIT} bytes")
+    try:
+        manifest = json.loads(path.read_bytes(), object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
+        _check_fields(path, manifest)
+        digest = content_digest({name: value for name, value in manifest.items() if name != "manifest_sha256"})
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(path, f"no readable JSON: {error}") from error
+    if digest != manifest["manifest_sha256"]:
+        raise CheckpointError(path, "damaged: its content does not have the SHA-256 that it states")
+    return manifest
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a key occurs twice in one object")
+    return fields
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _check_fields(path: Path, manifest: Any) -> None:
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise CheckpointError(path, "not the manifest of a Trustax checkpoint")
+    if manifest.get("version") != VERSION:
+        newer = f"format version {manifest.get('version')!r}, but Trustax {__version__} reads version {VERSION}"
+        raise CheckpointError(path, newer)
+    if manifest.keys() != FIELDS.keys() or not all(isinstance(manifest[k], FIELDS[k]) for k in FIELDS):
+        raise CheckpointError(path, f"its fields are not those of format version {VERSION}")
+
+
+def check_size(folder: Path, manifest: dict[str, Any]) -> None:
+    size = regular_file_size(folder / ARRAYS)
+    if size != manifest["size"]:
+        raise CheckpointError(folder / ARRAYS, f"{size} bytes, but its manifest says {manifest['size']}")
+
+
+def content_digest(content: dict[str, Any]) -> str:
+    """A digest of JSON values that does not depend on how they were written down."""
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def regular_file_size(path: Path) -> int:
+    """The size of a file that is one: a link may lead out of the folder, and a pipe would block for ever."""
+    try:
+        status = os.lstat(path)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(path, getattr(error, "strerror", None) or error) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise CheckpointError(path, "not a regular file")
+    return status.st_size
