@@ -38,6 +38,13 @@ def test_a_run_is_trained_evaluated_plotted_and_resumed(tmp_path: Path, capsys: 
     assert len((folder / "metrics.jsonl").read_text().splitlines()) == 4
 
 
+def test_a_configuration_of_the_paper_goes_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(["train", "MCPO N=5", *f"--env-id CartPole-v1 --run-dir {tmp_path / 'run'} {QUICK}".split()])
+    assert leaving.value.code == 0
+    assert '"memory_size": 5,' in (tmp_path / "run" / "run.json").read_text()
+
+
 def test_by_default_a_run_goes_into_a_folder_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,6 +75,7 @@ def test_help_and_version_cost_nothing(capsys: pytest.CaptureFixture[str]) -> No
             "unknown option '--memory-sise'; did you mean --memory-size?",
         ),
         ("train ppo --env-id CartPole-v1 --memory-size 3", "unknown option '--memory-size'"),
+        ("train mean-psi", "--env-id is missing"),
         ("train mcpo --env-id CartPole-v1 --num-seeds many", "Error parsing --num-seeds"),
         ("train mcpo --env-id CartPole-v1 --kl-cost-rule free", "invalid choice 'free'"),
         ("train mcpo --env-id CartPole-v1 --num-seeds 0", "num_seeds must be at least 1, not 0"),

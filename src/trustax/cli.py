@@ -80,7 +80,8 @@ def _dispatch(arguments: list[str]) -> int:
     method, *rest = rest
     _require_known("method", method, methods)
     algorithm, train_method = methods[method], cast(Any, commands.Train)
-    default = train_method(run=Run(algorithm=algorithm, env_id=tyro.MISSING))
+    plain = algorithm == type(algorithm)()
+    default = tyro.MISSING_NONPROP if plain else train_method(run=Run(algorithm=algorithm, env_id=""))
     _parse(train_method[type(algorithm)], f"trustax train {method}", rest, default)()
     return 0
 
@@ -100,7 +101,7 @@ def _require_known(what: str, name: str, known: Iterable[str]) -> None:
         raise TrustaxError(f"there is no {what} {name!r}; {hint}")
 
 
-def _parse(command: Any, program: str, arguments: Sequence[str], default: Any = tyro.MISSING) -> Any:
+def _parse(command: Any, program: str, arguments: Sequence[str], default: Any = tyro.MISSING_NONPROP) -> Any:
     """The command with its options, or one line that says what is wrong with them."""
     said = io.StringIO()
     try:

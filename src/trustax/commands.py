@@ -44,6 +44,8 @@ class Train(Generic[SomeAlgorithm]):
     output: Output = field(default_factory=Output)
 
     def __call__(self) -> None:
+        if not self.run.env_id:
+            raise TrustaxError("--env-id is missing: which environment, for example Pendulum-v1?")
         folder = self.output.run_dir or _folder_for(self.run)
         _say_rounding(self.run)
         _report(

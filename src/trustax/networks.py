@@ -32,7 +32,7 @@ def orthogonal(key: Key[Array, ""], shape: tuple[int, int], gain: float) -> Floa
     longer, shorter = max(shape), min(shape)
     gaussian = jax.random.normal(key, (longer, shorter))
 
-    def add_column(index: Int[Array, ""], basis: Float[Array, "long short"]) -> Float[Array, "long short"]:
+    def add_column(index: Int[Array, ""] | int, basis: Float[Array, "long short"]) -> Float[Array, "long short"]:
         column = gaussian[:, index]
         for _ in range(2):  # once leaves rounding errors, twice is enough
             column = column - basis @ (basis.T @ column)

@@ -56,8 +56,8 @@ class TRPO:
     line_search_steps: int = 10
     """How many lengths of the step are tried, each half of the one before, until it is given up."""
     value_fit: Literal["lbfgs", "epochs"] = "epochs"
-    """How the critic is fitted: by L-BFGS on the whole rollout, as in the authors' time, or by epochs of Adam on
-    minibatches, which learns as well or better and takes a quarter of the time, for seeds side by side."""
+    """How the critic is fitted: by L-BFGS on the whole rollout, or by epochs of Adam on minibatches. Epochs ended
+    level on Pendulum, were steadier on CartPole, and an update of three seeds took a quarter of the time."""
     value_iterations: int = 25
     """Iterations of L-BFGS (lbfgs)."""
     value_weight_decay: float = 1e-3

@@ -118,11 +118,12 @@ class VMPO(FirstOrder):
 
 
 def better_half(advantage: Float[Array, " batch"], weight: Float[Array, " batch"]) -> Bool[Array, " batch"]:
-    """Which samples are the better half of the batch, by their advantages; rows that do not count are in neither.
+    """Which samples are the better half of those that count, by their advantages.
 
-    >>> better_half(jnp.array([3.0, 1.0, 2.0, 9.0]), jnp.array([1.0, 1.0, 1.0, 0.0]))
-    Array([ True, False,  True, False], dtype=bool)
+    >>> better_half(jnp.array([3.0, 1.0, 2.0, 0.0, 9.0]), jnp.array([1.0, 1.0, 1.0, 1.0, 0.0]))
+    Array([ True, False,  True, False, False], dtype=bool)
     """
     counts = weight > 0
-    _, best = jax.lax.top_k(jnp.where(counts, advantage, -jnp.inf), advantage.shape[0] // 2)
-    return jnp.zeros_like(counts).at[best].set(True) & counts
+    from_the_best = jnp.argsort(-jnp.where(counts, advantage, -jnp.inf))
+    in_half = jnp.arange(advantage.shape[0]) < jnp.sum(counts) // 2
+    return jnp.zeros_like(counts).at[from_the_best].set(in_half)

@@ -26,11 +26,11 @@ MEMORY_SIZES = (5, 10, 40)
 
 METHODS: dict[str, Algorithm] = {
     **{f"KL Adaptive d={target}": KLAdaptive(kl_target=target) for target in (0.003, 0.01, 0.03)},
-    **{f"KL Fixed β={cost}": KLFixed(kl_cost=cost) for cost in (0.01, 0.1, 1, 10)},
+    **{f"KL Fixed β={cost:g}": KLFixed(kl_cost=cost) for cost in (0.01, 0.1, 1.0, 10.0)},
     # The value loss of the paper's code base is clipped at PPO's own ε.
     **{f"PPO ε={clip}": PPO(clip_range=clip, value_clip_range=clip) for clip in (0.1, 0.2, 0.3, 0.5, 0.8)},
-    **{f"MDPO β₀={cost}": MDPO(kl_cost=cost) for cost in (0.5, 1, 2)},
-    **{f"VMPO α₀={cost}": VMPO(initial_kl_cost=cost) for cost in (0.1, 1, 5)},
+    **{f"MDPO β₀={cost:g}": MDPO(kl_cost=cost) for cost in (0.5, 1.0, 2.0)},
+    **{f"VMPO α₀={cost:g}": VMPO(initial_kl_cost=cost) for cost in (0.1, 1.0, 5.0)},
     **{f"TRPO δ={target}": TRPO(kl_target=target) for target in (0.005, 0.01)},
     "TRGPPO": TRGPPO(),
     "ACKTR δ=0.01": ACKTR(kl_target=0.01),

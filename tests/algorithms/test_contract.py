@@ -1,0 +1,343 @@
+"""What every algorithm promises, checked for every entry of `ALGORITHMS`: a new method is covered by being listed.
+
+Every method compiles many programs here. The fast half of the suite compiles two for each, on discrete actions, and
+trains one probe, on continuous ones; the rest is slow.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.probes import PROBES, QUICK_COMPILE, SPECS, operation_by_operation, random_rollout
+from trustax.algorithms import ALGORITHMS, Algorithm
+from trustax.algorithms.base import FirstOrder
+from trustax.train import train
+from trustax.types import DiscreteActions, EnvSpec, Progress, Rollout
+
+TINY = {"num_epochs": 1, "value_epochs": 1, "num_minibatches": 2, "hidden_sizes": (4,), "memory_size": 3}
+HORIZON, NUM_ENVS = 6, 3
+KEY = jax.random.key(0)
+FIELDS = [(name, field.name) for name, kind in ALGORITHMS.items() for field in dataclasses.fields(kind)]
+
+every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
+box_is_slow = pytest.mark.parametrize("actions", ["discrete", pytest.param("box", marks=pytest.mark.slow)])
+
+
+class Learner(NamedTuple):
+    state: Any
+    rollout: Rollout
+    update: Callable[..., Any]
+    traces: list[None]
+
+
+class Change(NamedTuple):
+    """Other values of a hyperparameter, and the settings under which it matters."""
+
+    values: tuple[Any, ...]
+    under: dict[str, Any] = {}
+    actions: str = "discrete"
+    iterations: int = 1
+
+
+CHANGES = {
+    "learning_rate": Change((1e-3,)),
+    "decay_learning_rate": Change((False,)),
+    "num_epochs": Change((2,)),
+    "num_minibatches": Change((1,)),
+    "discount": Change((0.5,)),
+    "gae_lambda": Change((0.5,)),
+    "value_cost": Change((0.1,)),
+    "value_clip_range": Change((1e-4,)),
+    "entropy_cost": Change((0.1,)),
+    "max_gradient_norm": Change((1e-4,)),
+    "hidden_sizes": Change(((5,), (4, 4))),
+    "clip_range": Change((1e-4,)),
+    "memory_size": Change((2,)),
+    "virtual_policy": Change(("mean",)),
+    "trust_region_weight": Change((0.0, 1.0)),
+    "kl_cost_rule": Change(("annealed", "adaptive", "fixed")),
+    "kl_cost_min": Change((1.0,), iterations=2),  # in the first minibatch of all, three policies are one
+    "kl_cost_max": Change((1.0,)),
+    "kl_cost": Change((5.0,), {"kl_cost_rule": "fixed"}),
+    "kl_target": Change((1e-9,), {"kl_cost_rule": "adaptive"}),
+    "write_rule": Change(("interval",), {"write_interval": 2}),
+    "write_interval": Change((1, 2), {"write_rule": "interval"}),
+    "write_ties": Change((True,), {"learning_rate": 0.0}),
+    "context_features": Change(("half",)),
+    "dropout": Change((0.0,)),
+    "initial_kl_cost": Change((5.0,)),
+    "initial_temperature": Change((5.0,)),
+    "initial_log_std": Change((-1.0,), actions="box"),
+    "temperature_target": Change((1.0,)),
+    "reduction": Change(("mean",)),
+    "schedule": Change(("original",)),
+    "kl_radius": Change((1e-9,)),
+    "trgppo.clip_range": Change((1e-4,), actions="box"),
+    "trpo.learning_rate": Change((1e-2,)),
+    "cg_iterations": Change((1,)),
+    "line_search_steps": Change((1,), {"kl_target": 100.0}),
+    "value_fit": Change(("lbfgs",)),
+    "value_iterations": Change((2,), {"value_fit": "lbfgs"}),
+    "value_weight_decay": Change((1.0,), {"value_fit": "lbfgs"}),
+    "value_epochs": Change((2,)),
+    "damping": Change((0.5,)),
+    "momentum": Change((0.5,)),
+    "statistics_decay": Change((0.5,)),
+    "eigen_interval": Change((1,)),
+    "value_noise": Change((0.5,)),
+}
+"""By the name of the field, or of a method and its field where methods differ."""
+
+
+def tiny(name: str, **changes: Any) -> Algorithm:
+    """The algorithm in its smallest form; settings that it does not have are left out."""
+    kind = ALGORITHMS[name]
+    known = {field.name for field in dataclasses.fields(kind)}
+    # Adam's methods share one scale of learning rates.
+    usual = TINY | ({"learning_rate": 3e-3} if issubclass(kind, FirstOrder) else {})
+    return kind(**{key: value for key, value in (usual | changes).items() if key in known})
+
+
+def progress(iteration: int) -> Progress:
+    return Progress(jnp.array(iteration), jnp.array(4))
+
+
+@lru_cache
+def compiled(name: str, actions: str) -> Learner:
+    """A first state, a rollout, the compiled update, which the tests share, and how often it was traced."""
+    algorithm, spec, traces = tiny(name), SPECS[actions], []
+
+    @partial(jax.jit, compiler_options=QUICK_COMPILE)
+    def update(*arguments: Any) -> Any:
+        traces.append(None)
+        return algorithm.update(*arguments)
+
+    state = jax.jit(partial(algorithm.init, spec=spec))(jax.random.key(0))
+    return Learner(state, random_rollout(spec, HORIZON, NUM_ENVS), update, traces)
+
+
+def shapes(tree: Any) -> Any:
+    return jax.tree.structure(tree), [jax.typeof(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def plain(tree: Any) -> list[np.ndarray]:
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def same(a: Any, b: Any) -> bool:
+    if jax.tree.structure(a) != jax.tree.structure(b):
+        return False
+    return all(np.array_equal(x, y) for x, y in zip(plain(a), plain(b), strict=True))
+
+
+def assert_close(a: Any, b: Any, tolerance: float = 1e-5) -> None:
+    for x, y in zip(plain(a), plain(b), strict=True):
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+
+
+@every_algorithm
+@box_is_slow
+def test_update_keeps_structure_shapes_and_dtypes(name: str, actions: str) -> None:
+    state, rollout, update, _ = compiled(name, actions)
+    after, metrics = update(state, rollout, progress(0), jax.random.key(1))
+    assert shapes(after) == shapes(state)
+    assert all(np.isfinite(leaf).all() for leaf in plain((after, metrics)))
+    assert not same(after.policy, state.policy)
+
+
+@every_algorithm
+@box_is_slow
+def test_same_key_gives_same_bits(name: str, actions: str) -> None:
+    state, rollout, update, _ = compiled(name, actions)
+    first, second = (update(state, rollout, progress(0), jax.random.key(1)) for _ in range(2))
+    assert same(first, second)
+
+
+@every_algorithm
+def test_another_key_gives_another_order(name: str) -> None:
+    if not hasattr(tiny(name), "num_minibatches"):
+        pytest.skip("the method does not shuffle")
+    state, rollout, update, _ = compiled(name, "discrete")
+    first, second = (update(state, rollout, progress(0), jax.random.key(key)) for key in (1, 2))
+    assert not same(first, second)
+
+
+@every_algorithm
+@box_is_slow
+def test_rows_of_weight_zero_have_no_influence(name: str, actions: str) -> None:
+    state, rollout, update, _ = compiled(name, actions)
+    idle = np.asarray(rollout.weight) == 0
+    # What follows a truncated row is its bootstrap observation; what follows a terminated one is nothing.
+    unseen = np.concatenate([np.zeros((1, NUM_ENVS), bool), np.asarray(rollout.terminated)])
+    assert idle.sum() >= 4
+    assert (unseen[:-1] & idle).any()
+    garbage = 1e3 * np.random.default_rng(0).normal(size=rollout.observation.shape)
+    action = np.asarray(rollout.action)
+    other_action = (action + 1) % 3 if actions == "discrete" else action - 50
+    spoilt = dataclasses.replace(
+        rollout,
+        observation=jnp.asarray(np.where(unseen[..., None], garbage, rollout.observation), jnp.float32),
+        action=jnp.asarray(np.where(idle.reshape(idle.shape + (1,) * (action.ndim - 2)), other_action, action)),
+        reward=jnp.where(idle, 1e4, rollout.reward),
+        terminated=rollout.terminated | idle,
+    )
+    after, _ = update(state, rollout, progress(0), jax.random.key(1))
+    spoilt_after, _ = update(state, spoilt, progress(0), jax.random.key(1))
+    assert same(after, spoilt_after)
+
+
+@pytest.mark.slow
+@every_algorithm
+@pytest.mark.parametrize("actions", SPECS)
+def test_eager_equals_compiled(name: str, actions: str) -> None:
+    state, rollout, update, _ = compiled(name, actions)
+    with operation_by_operation(state.policy):
+        eager = tiny(name).update(state, rollout, progress(1), jax.random.key(1))
+    assert_close(eager, update(state, rollout, progress(1), jax.random.key(1)))
+
+
+@every_algorithm
+@box_is_slow
+def test_seeds_side_by_side_equal_seeds_alone(name: str, actions: str) -> None:
+    _, _, update, _ = compiled(name, actions)
+    algorithm, spec = tiny(name), SPECS[actions]
+    keys = jax.random.split(jax.random.key(3), 3)
+    states = jax.vmap(partial(algorithm.init, spec=spec))(keys)
+    rollouts = [random_rollout(spec, HORIZON, NUM_ENVS, seed) for seed in range(3)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *rollouts)
+    abreast = jax.jit(jax.vmap(algorithm.update, (0, 0, None, 0)), compiler_options=QUICK_COMPILE)
+    together = abreast(states, stacked, progress(1), keys)
+    for seed in range(3):
+        alone = jax.tree.map(lambda x, seed=seed: x[seed], (states, keys))
+        assert_close(
+            jax.tree.map(lambda x, seed=seed: x[seed], together),
+            update(alone[0], rollouts[seed], progress(1), alone[1]),
+        )
+
+
+@every_algorithm
+def test_compiles_once(name: str) -> None:
+    state, rollout, update, traces = compiled(name, "discrete")
+    for iteration in range(3):
+        state, _ = update(state, rollout, progress(iteration), jax.random.key(iteration))
+    assert len(traces) == 1
+
+
+def change_of(name: str, field: str) -> Change:
+    change = CHANGES.get(f"{name}.{field}") or CHANGES.get(field)
+    assert change is not None, f"say in CHANGES how {field} of {name} shows"
+    return change
+
+
+@lru_cache
+def program(algorithm: Algorithm, actions: str, function: str) -> str:
+    """What `init` or `update` computes, as text; settings may be in its operations or in its constants."""
+    init = partial(algorithm.init, spec=SPECS[actions])
+    rollout = random_rollout(SPECS[actions], HORIZON, NUM_ENVS)
+    if function == "init":
+        closed = jax.make_jaxpr(init)(KEY)
+    else:
+        closed = jax.make_jaxpr(algorithm.update)(jax.eval_shape(init, KEY), rollout, progress(1), KEY)
+    constants = [np.asarray(constant).tolist() for constant in closed.consts]
+    return re.sub("0x[0-9a-f]+", "", f"{closed.jaxpr} {constants}")
+
+
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_every_hyperparameter_is_read(name: str, field: str) -> None:
+    """An initial value changes the program of `init`, every other field that of `update`."""
+    values, under, actions, _ = change_of(name, field)
+    function = "init" if field.startswith("initial_") else "update"
+    usual = tiny(name, **under)
+    for value in values:
+        other = dataclasses.replace(usual, **{field: value})
+        assert other != usual
+        assert program(usual, actions, function) != program(other, actions, function), value
+
+
+@every_algorithm
+def test_equal_settings_make_equal_programs(name: str) -> None:
+    """Or else the test above would say nothing."""
+    program.cache_clear()
+    first = program(tiny(name), "discrete", "update")
+    program.cache_clear()
+    assert program(tiny(name), "discrete", "update") == first
+
+
+@lru_cache
+def before_and_after(algorithm: Algorithm, actions: str, iterations: int) -> tuple[Any, Any]:
+    """A learner before and after some updates. Running them eagerly is faster than compiling for every setting."""
+    first = after = algorithm.init(KEY, SPECS[actions])
+    rollout = random_rollout(SPECS[actions], HORIZON, NUM_ENVS)
+    with operation_by_operation(first.policy):
+        for iteration in range(1, 1 + iterations):
+            after, _ = algorithm.update(after, rollout, progress(iteration), jax.random.key(iteration))
+    return first, after
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_every_hyperparameter_matters(name: str, field: str) -> None:
+    """Either it shapes the learner, or something that was equal before the update is no longer equal after it."""
+    values, under, actions, iterations = change_of(name, field)
+    usual = tiny(name, **under)
+    for value in values:
+        other = dataclasses.replace(usual, **{field: value})
+        first = [shapes(jax.eval_shape(partial(a.init, spec=SPECS[actions]), KEY)) for a in (usual, other)]
+        if first[0] == first[1]:
+            learners = (*before_and_after(usual, actions, iterations), *before_and_after(other, actions, iterations))
+            leaves = zip(*map(plain, learners), strict=True)
+            assert any(np.array_equal(a, c) and not np.array_equal(b, d) for a, b, c, d in leaves), value
+
+
+@pytest.mark.slow
+@every_algorithm
+@pytest.mark.parametrize("actions", SPECS)
+def test_learns_from_images(name: str, actions: str) -> None:
+    spec = EnvSpec((1, 36, 36), SPECS[actions].actions, "uint8")
+    algorithm = tiny(name, num_minibatches=1, memory_size=2)
+    state = jax.jit(partial(algorithm.init, spec=spec))(jax.random.key(0))
+    rollout = random_rollout(spec, horizon=3)
+    after, metrics = jax.jit(algorithm.update, compiler_options=QUICK_COMPILE)(
+        state, rollout, progress(0), jax.random.key(1)
+    )
+    assert shapes(after) == shapes(state)
+    assert all(np.isfinite(leaf).all() for leaf in plain((after, metrics)))
+    assert not same(after.policy, state.policy)
+
+
+@every_algorithm
+@pytest.mark.parametrize(
+    "probe", [pytest.param(p, marks=[] if p == "observed-action-reward-box" else [pytest.mark.slow]) for p in PROBES]
+)
+def test_solves_probe(name: str, probe: str) -> None:
+    environment, discount = PROBES[probe], 0.5
+    settings = {"num_epochs": 4, "value_epochs": 4, "num_minibatches": 4, "hidden_sizes": (16,), "discount": discount}
+    if issubclass(ALGORITHMS[name], FirstOrder):
+        settings["learning_rate"] = 1e-2
+    algorithm = tiny(name, **settings)
+    iterations = 60 if hasattr(algorithm, "num_minibatches") else 300  # a method without them takes one step in each
+    result = train(
+        algorithm,
+        environment,
+        quiet=True,
+        total_timesteps=iterations * 256,
+        num_envs=8,
+        horizon=32,
+        normalize_observations=False,
+        normalize_rewards=False,
+    )
+    policy = jax.tree.map(lambda x: x[0], result.state.learner.policy)
+    for known in environment.known(discount):
+        distribution, value = policy(jnp.array([known.observation], jnp.float32))
+        np.testing.assert_allclose(value, known.value, atol=0.05)
+        if known.action is not None:
+            np.testing.assert_allclose(np.ravel(distribution.mode())[0], known.action, atol=0.1)
+        if known.action is not None and isinstance(environment.spec.actions, DiscreteActions):
+            assert jnp.exp(jnp.max(distribution.log_probs)) > 0.9
