@@ -1,0 +1,26 @@
+"""The README's own example and commands."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from trustax.algorithms import ALGORITHMS
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+(EXAMPLE,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "steps", ["16_384", pytest.param("1_000_000", marks=pytest.mark.slow)], ids=["shortened", "as-printed"]
+)
+def test_the_example_runs(steps: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "total_timesteps=1_000_000" in EXAMPLE
+    exec(compile(EXAMPLE.replace("1_000_000", steps), "README.md", "exec"), {})
+    assert (tmp_path / "curve.png").stat().st_size > 0
+    assert (tmp_path / "pendulum.agent" / "manifest.json").exists()
+
+
+def test_every_method_is_in_the_table() -> None:
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", README, re.MULTILINE)) == set(ALGORITHMS) | {"mean-psi"}
