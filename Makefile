@@ -6,11 +6,11 @@ BIN := $(VENV)/bin
 .PHONY: train test slow clean
 
 train: $(VENV)/.ready
-	$(BIN)/trustax train mcpo --env-id Pendulum-v1 --total-timesteps 300000 --num-seeds 4
+	$(BIN)/trustax train mcpo --env-id Pendulum-v1 --total-timesteps 1000000 --num-seeds 2
 
 test: $(VENV)/.ready
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trustax.curve import plot_curves
+from trustax.envs import engine_of
 from trustax.errors import TrustaxError
 from trustax.evaluate import evaluate
 from trustax.journal import read_records
@@ -48,6 +49,8 @@ class Train(Generic[SomeAlgorithm]):
             raise TrustaxError("--env-id is missing: which environment, for example Pendulum-v1?")
         folder = self.output.run_dir or _folder_for(self.run)
         _say_rounding(self.run)
+        if self.output.resume:
+            _say_how_exact(self.run)
         _report(
             train_run(
                 self.run,
@@ -77,6 +80,7 @@ class Resume:
         _refuse_imports(run)
         if self.total_timesteps is not None:
             run = replace(run, total_timesteps=self.total_timesteps)
+        _say_how_exact(run)
         _report(train_run(run, None, self.run_dir, True, self.checkpoint_seconds, self.quiet))
 
 
@@ -154,6 +158,11 @@ def _say_rounding(run: Run) -> None:
             f"total_timesteps {run.total_timesteps:,} becomes {steps:,}: {run.num_iterations:,} iterations of "
             f"{run.batch_size:,} steps"
         )
+
+
+def _say_how_exact(run: Run) -> None:
+    if engine_of(run.env_id) != "native":
+        print("this engine cannot save its environments: new episodes begin, so the run goes on, but not bit for bit")
 
 
 def _report(result: Result) -> None:

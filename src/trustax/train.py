@@ -82,7 +82,7 @@ def train_run(
         done = int(state.iteration) * run.batch_size
         terminal = Terminal(
             run.num_iterations * run.batch_size,
-            f"{run.algorithm_name} on {run.env_id}",
+            f"{run.algorithm_name} on {run.env_id}" + (f" × {run.num_seeds} seeds" if run.num_seeds > 1 else ""),
             quiet=quiet,
             initial_timesteps=done,
         )
