@@ -141,6 +141,21 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], messa
         tx.train(small(), "CartPole-v1", **SMALL | settings)
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"memory_size": 0}, "memory_size must be at least 1, not 0"),
+        ({"discount": 1.5}, "discount must be between 0 and 1, not 1.5"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a number of at least 0, not nan"),
+        ({"kl_cost_max": -1.0}, "kl_cost_max must be a number of at least 0, not -1.0"),
+    ],
+)
+def test_hyperparameters_that_make_no_sense_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(tx.TrustaxError, match=message):
+        tx.Run(algorithm=tx.MCPO(**fields), env_id="CartPole-v1")
+
+
 def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
     tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
     with pytest.raises(tx.TrustaxError, match="holds a run already"):

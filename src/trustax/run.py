@@ -45,6 +45,7 @@ class Run(Generic[SomeAlgorithm]):
                 raise TrustaxError(f"{name} must be at least 1, not {value}")
         if not 0 <= self.seed <= 2**32 - self.num_seeds:
             raise TrustaxError(f"seed must be between 0 and 2**32 - num_seeds, not {self.seed}")
+        _check_ranges(self.algorithm)
         minibatches = getattr(self.algorithm, "num_minibatches", 1)
         if minibatches > self.batch_size:
             raise TrustaxError(
@@ -68,6 +69,35 @@ class Run(Generic[SomeAlgorithm]):
     @property
     def algorithm_name(self) -> str:
         return name_of(self.algorithm)
+
+
+COUNTS = [
+    "memory_size",
+    "num_epochs",
+    "num_minibatches",
+    "write_interval",
+    "cg_iterations",
+    "line_search_steps",
+    "value_iterations",
+    "value_epochs",
+    "eigen_interval",
+]
+FRACTIONS = ["discount", "gae_lambda", "momentum", "statistics_decay"]
+
+
+def _check_ranges(algorithm: Algorithm) -> None:
+    """One vocabulary for all methods, so one table of what makes sense."""
+    for name, value in dataclasses.asdict(algorithm).items():  # type: ignore[call-overload]
+        if name in COUNTS and value < 1:
+            raise TrustaxError(f"{name} must be at least 1, not {value}")
+        if name in FRACTIONS and not 0 <= value <= 1:
+            raise TrustaxError(f"{name} must be between 0 and 1, not {value}")
+        if name == "dropout" and not 0 <= value < 1:
+            raise TrustaxError(f"dropout must be at least 0 and less than 1, not {value}")
+        if name == "hidden_sizes" and not all(width >= 1 for width in value):
+            raise TrustaxError(f"hidden_sizes must be at least 1 each, not {value}")
+        if isinstance(value, float) and name != "initial_log_std" and not value >= 0:
+            raise TrustaxError(f"{name} must be a number of at least 0, not {value}")
 
 
 def to_json(run: Run) -> dict[str, Any]:
