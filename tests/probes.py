@@ -1,7 +1,7 @@
-"""What algorithms are tested on: five probe environments whose values and best actions are known, and random rollouts.
+"""What algorithms are tested on: six probe environments whose values and best actions are known, and random rollouts.
 
 Each probe asks for one thing more than the one before it, so the first that fails says what is broken: the value loss,
-the use of the observation, discounting, the policy gradient, both together.
+the use of the observation, discounting, the policy gradient, both together, several actions at once.
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from trustax.networks import Policy
-from trustax.types import BoxActions, DiscreteActions, EnvSpec, Rollout
+from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions, Rollout
 
 DISCRETE = DiscreteActions(2)
 BOX = BoxActions((-2.0,), (2.0,))
+MULTI_DISCRETE = MultiDiscreteActions((2, 3), (0, 0))
 
 
 class Known(NamedTuple):
@@ -25,7 +26,7 @@ class Known(NamedTuple):
 
     observation: float
     value: float
-    action: float | None = None
+    action: float | tuple[int, ...] | None = None
 
 
 class ConstantReward:
@@ -131,6 +132,26 @@ class ObservedActionReward:
         return [Known(-1, 1, -0.5), Known(1, 1, 0.5)]
 
 
+class BothActionsReward:
+    """One step, observation -1 or 1. Two choices: 1 is paid if the first follows its sign and the second is 2."""
+
+    spec: ClassVar = EnvSpec((1,), MULTI_DISCRETE)
+    time_limit: ClassVar = None
+
+    def reset(self, key: Any) -> Any:
+        return jax.random.rademacher(key, dtype=jnp.float32)
+
+    def step(self, state: Any, action: Any) -> tuple[Any, Any, Any]:
+        both = ((action[0] == 1) == (state > 0)) & (action[1] == 2)
+        return state, both.astype(jnp.float32), jnp.array(True)
+
+    def observe(self, state: Any) -> Any:
+        return state[None]
+
+    def known(self, discount: float) -> list[Known]:
+        return [Known(-1, 1, (0, 2)), Known(1, 1, (1, 2))]
+
+
 PROBES = {
     "constant-reward": ConstantReward(),
     "observed-reward": ObservedReward(),
@@ -139,6 +160,7 @@ PROBES = {
     "action-reward-box": ActionReward(EnvSpec((1,), BOX)),
     "observed-action-reward": ObservedActionReward(EnvSpec((1,), DISCRETE)),
     "observed-action-reward-box": ObservedActionReward(EnvSpec((1,), BOX)),
+    "both-actions-reward": BothActionsReward(),
 }
 
 QUICK_COMPILE = {"xla_backend_optimization_level": 0}
@@ -147,6 +169,7 @@ QUICK_COMPILE = {"xla_backend_optimization_level": 0}
 SPECS = {
     "discrete": EnvSpec((3,), DiscreteActions(3)),
     "box": EnvSpec((3,), BoxActions((-1.0, -1.0), (1.0, 1.0))),
+    "multi-discrete": EnvSpec((3,), MultiDiscreteActions((3, 2), (0, 0))),
 }
 
 
@@ -176,6 +199,8 @@ def random_rollout(spec: EnvSpec, horizon: int = 10, num_envs: int = 2, seed: in
         observation = generator.normal(size=(horizon + 1, num_envs, *spec.observation_shape)).astype(np.float32)
     if isinstance(spec.actions, DiscreteActions):
         action = generator.integers(0, spec.actions.count, shape, np.int32)
+    elif isinstance(spec.actions, MultiDiscreteActions):
+        action = generator.integers(0, spec.actions.counts, (*shape, *spec.actions.shape), np.int32)
     else:
         action = generator.normal(size=(*shape, *spec.actions.shape)).astype(np.float32)
     return Rollout(

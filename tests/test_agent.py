@@ -8,8 +8,11 @@ import gymnasium
 import jax
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 import trustax as tx
+from trustax.agent import spec_from_json
+from trustax.envs.spaces import spec_of
 from trustax.networks import Architecture
 
 SMALL: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 256, "quiet": True}
@@ -50,7 +53,73 @@ def test_box_actions_are_clipped_to_their_bounds_and_shape() -> None:
     agent = tx.Agent(Architecture(spec).init(jax.random.key(0)))
     actions, _ = agent.predict(np.zeros((100, 3)))
     assert actions.shape == (100, 2, 2)
-    assert np.abs(actions).max() == np.float32(0.1)
+    # In float32 0.1 is more than 0.1, which environments of float64 refuse.
+    assert np.abs(actions).max() == np.nextafter(np.float32(0.1), np.float32(0)) < 0.1
+
+
+@pytest.mark.parametrize(
+    "space", [spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [0, -1]]), spaces.MultiBinary(3)]
+)
+def test_several_actions_are_of_the_environments_space(space: Any) -> None:
+    agent = tx.Agent(Architecture(spec_of("mine", spaces.Box(-1, 1, (3,)), space)).init(jax.random.key(0)))
+    actions, _ = agent.predict(np.zeros((100, 3)))
+    assert all(space.contains(action) for action in actions)
+    assert len(np.unique(actions, axis=0)) > 4
+    assert space.contains(agent.predict(np.zeros(3), deterministic=True)[0])
+
+
+class Rooms(gymnasium.Env):
+    """Go to the room that is shown, with the lamp on; observations are dictionaries, actions two choices."""
+
+    observation_space = spaces.Dict(goal=spaces.Box(-1, 1, (3,)), room=spaces.Discrete(3))
+    action_space = spaces.MultiDiscrete([3, 2])
+
+    def _observe(self) -> dict[str, Any]:
+        return {"goal": np.eye(3, dtype=np.float32)[self.goal], "room": self.room}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict, dict]:
+        super().reset(seed=seed)
+        self.goal, self.room, self.time = int(self.np_random.integers(3)), 0, 0
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[dict, float, bool, bool, dict]:
+        self.room, lamp = map(int, action)
+        self.time += 1
+        success = self.room == self.goal and lamp == 1
+        return self._observe(), float(success), False, self.time == 4, {"is_success": success}
+
+
+def test_an_environment_of_dictionaries_and_several_actions_from_training_to_a_loaded_agent(tmp_path: Path) -> None:
+    agent = trained(Rooms).agent()
+    assert len(tx.evaluate(agent, Rooms, num_episodes=3).returns) == 3
+    agent.save(tmp_path / "rooms.agent")
+    loaded, env = tx.load(tmp_path / "rooms.agent"), Rooms()
+    assert loaded.spec == agent.spec
+    observation, _ = env.reset(seed=0)
+    action, _ = loaded.predict(observation, deterministic=True)
+    assert env.action_space.contains(action)
+    flat = spaces.flatten(env.observation_space, observation)
+    np.testing.assert_array_equal(loaded.predict(flat, deterministic=True)[0], action)
+    batch = {"goal": np.eye(3), "room": np.arange(3)}
+    rows = [loaded.predict({"goal": np.eye(3)[i], "room": i}, deterministic=True)[0] for i in range(3)]
+    np.testing.assert_array_equal(loaded.predict(batch, deterministic=True)[0], rows)
+    with pytest.raises(tx.TrustaxError, match="as the environment returns it"):
+        loaded.predict({"goal": np.zeros(3)})
+
+
+def test_a_dictionary_for_an_agent_that_sees_arrays_is_told_what_to_do() -> None:
+    with pytest.raises(tx.TrustaxError, match=r"array of shape \(3,\), not a dict; .*FlattenObservation makes one"):
+        trained("Pendulum-v1").agent().predict({"angle": 1.0})
+
+
+def test_a_spec_of_an_older_file_is_read() -> None:
+    old = {
+        "observation_shape": [3],
+        "actions": {"low": [-1.0], "high": [1.0], "box_shape": None},
+        "observation_dtype": "float32",
+        "discrete": False,
+    }
+    assert spec_from_json(old) == tx.EnvSpec((3,), tx.BoxActions((-1.0,), (1.0,)))
 
 
 def test_stochastic_predictions_differ_from_call_to_call_and_repeat_from_seed_to_seed() -> None:

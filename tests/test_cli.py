@@ -1,10 +1,15 @@
 """The command line as a user meets it: what it prints, where it writes, how it refuses."""
 
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import pytest
 
+from tests.test_check import OutOfBounds
+from trustax.algorithms import PPO
 from trustax.cli import main
+from trustax.run import Run
 
 QUICK = "--num-envs 2 --horizon 64 --total-timesteps 300 --num-minibatches 4 --num-epochs 1 --hidden-sizes 8 --quiet"
 
@@ -69,19 +74,20 @@ def test_help_and_version_cost_nothing(capsys: pytest.CaptureFixture[str]) -> No
     [
         ("tran", "there is no command 'tran'; did you mean train?"),
         ("train mcpoo", "there is no method 'mcpoo'; did you mean mcpo?"),
-        ("train mcpo", "Missing from trustax train mcpo: --env-id"),
+        ("train mcpo", "--env-id is missing"),
+        ("train mcpo --task hoper", "the paper has no task 'hoper'; did you mean hopper"),
         (
             "train mcpo --env-id CartPole-v1 --memory-sise 3",
             "unknown option '--memory-sise'; did you mean --memory-size?",
         ),
         ("train ppo --env-id CartPole-v1 --memory-size 3", "unknown option '--memory-size'"),
-        ("train mean-psi", "--env-id is missing"),
         ("train mcpo --env-id CartPole-v1 --num-seeds many", "Error parsing --num-seeds"),
         ("train mcpo --env-id CartPole-v1 --kl-cost-rule free", "invalid choice 'free'"),
         ("train mcpo --env-id CartPole-v1 --num-seeds 0", "num_seeds must be at least 1, not 0"),
         ("train mcpo --env-id CartPool-v1", "there is no environment 'CartPool-v1'; did you mean CartPole-v1"),
         ("train mcpo --env-id gymnasium:MountainCar-v0 --run-dir /proc/run", "/proc/run cannot be written"),
-        ("train mcpo --env-id gymnasium:FrozenLake-v1", "observations must be a Box"),
+        ("check CartPool-v1", "there is no environment 'CartPool-v1'; did you mean CartPole-v1"),
+        ("check", "Missing from trustax check: ENV"),
         ("evaluate nowhere", "nowhere is no run folder"),
         ("plot", "plot needs the folder of at least one run"),
     ],
@@ -92,6 +98,19 @@ def test_a_mistake_is_answered_in_one_line(arguments: str, message: str, capsys:
     assert message in err
     assert len(err.strip().splitlines()) == 1
     assert err.startswith("trustax: ")
+
+
+def test_an_environment_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("check gymnasium:MountainCar-v0", capsys)
+    assert code == 0
+    assert "fit for training" in out
+    gymnasium.register("TrustaxOutOfBounds-v0", OutOfBounds)
+    try:
+        code, out, _ = run("check TrustaxOutOfBounds-v0", capsys)
+    finally:
+        del gymnasium.registry["TrustaxOutOfBounds-v0"]
+    assert code == 1
+    assert "✗  their values" in out
 
 
 def test_an_existing_run_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,3 +130,26 @@ def test_a_run_file_may_not_make_us_import_a_module(tmp_path: Path, capsys: pyte
         code, _, err = run(f"{command} {tmp_path / 'run'}", capsys)
         assert code == 2
         assert "imports a module, which a file may not ask for" in err
+
+
+@pytest.mark.parametrize("option", ["--task pendulum", "--env-id Pendulum-v1", "--env-id=native:Pendulum-v1"])
+def test_a_task_brings_the_settings_of_the_paper(
+    option: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr("trustax.commands.Train.__call__", lambda command: asked.append(command.run))
+    code, out, _ = run(f"train ppo {option} --horizon 64", capsys)
+    assert code == 0
+    assert "settings of the paper unless you set them: 4 environments × 2048 steps" in out
+    assert asked[0].env_id.endswith("Pendulum-v1")
+    assert (asked[0].horizon, asked[0].total_timesteps) == (64, 1_000_000)
+
+
+def test_an_environment_of_no_task_keeps_the_defaults(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr("trustax.commands.Train.__call__", lambda command: asked.append(command.run))
+    _, out, _ = run("train ppo --env-id CartPole-v1", capsys)
+    assert out == ""
+    assert asked == [Run(algorithm=PPO(), env_id="CartPole-v1")]

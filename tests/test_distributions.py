@@ -10,12 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trustax.distributions import Categorical, DiagonalGaussian
+from trustax.distributions import Categorical, DiagonalGaussian, MultiCategorical
 
 NUM_SAMPLES = 100_000
 
 categorical_kl_of = jax.jit(Categorical.kl)
+multi_kl_of = jax.jit(MultiCategorical.kl)
 gaussian_kl_of = jax.jit(DiagonalGaussian.kl)
+
+COUNTS = (2, 4, 3)
+"""of the choices of a MultiCategorical"""
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
@@ -25,6 +29,19 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 
 def categorical_kl(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     return (np.exp(log_softmax(p)) * (log_softmax(p) - log_softmax(q))).sum(-1)
+
+
+def pieces(logits: np.ndarray) -> list[np.ndarray]:
+    """The logits of each part."""
+    return np.split(logits, np.cumsum(COUNTS)[:-1], axis=-1)
+
+
+def multi_kl(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    return sum(categorical_kl(a, b) for a, b in zip(pieces(p), pieces(q), strict=True))
+
+
+def multi(logits: np.ndarray) -> MultiCategorical:
+    return MultiCategorical.of(*f32(logits), COUNTS)
 
 
 def gaussian_kl(mean_p: Any, log_std_p: Any, mean_q: Any, log_std_q: Any) -> np.ndarray:
@@ -69,6 +86,31 @@ def test_categorical_is_its_closed_form(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(divergence, categorical_kl(logits, other), rtol=1e-5)
 
 
+def test_several_choices_are_the_sums_of_numbers_made_by_hand() -> None:
+    p = MultiCategorical.of(jnp.log(jnp.array([0.5, 0.5, 0.2, 0.7, 0.1])), counts=(2, 3))
+    q = MultiCategorical.of(jnp.log(jnp.array([0.9, 0.1, 0.2, 0.7, 0.1])), counts=(2, 3))
+    np.testing.assert_allclose(p.log_prob(jnp.array([0, 2])), np.log(0.5 * 0.1), rtol=1e-6)
+    halves = np.log(2)
+    rest = -(0.2 * np.log(0.2) + 0.7 * np.log(0.7) + 0.1 * np.log(0.1))
+    np.testing.assert_allclose(p.entropy(), halves + rest, rtol=1e-6)
+    np.testing.assert_allclose(p.kl(q), 0.5 * np.log(0.5 / 0.9) + 0.5 * np.log(0.5 / 0.1), rtol=1e-5)
+    np.testing.assert_array_equal(p.mode(), [0, 1])
+
+
+@pytest.mark.parametrize("shape", [(9,), (3, 9), (2, 3, 9)])
+def test_several_choices_are_their_closed_form(shape: tuple[int, ...]) -> None:
+    logits, other = 2 * normals(*shape), 2 * normals(*shape, seed=2)
+    p, q = multi(logits), multi(other)
+    log_probs = [log_softmax(piece) for piece in pieces(logits)]
+    action = np.random.default_rng(1).integers(0, COUNTS, (*shape[:-1], 3))
+    chosen = [np.take_along_axis(part, action[..., [i]], -1)[..., 0] for i, part in enumerate(log_probs)]
+    np.testing.assert_allclose(jax.jit(MultiCategorical.log_prob)(p, jnp.asarray(action)), sum(chosen), rtol=1e-5)
+    entropy = sum(-(np.exp(part) * part).sum(-1) for part in log_probs)
+    np.testing.assert_allclose(jax.jit(MultiCategorical.entropy)(p), entropy, rtol=1e-5)
+    np.testing.assert_allclose(multi_kl_of(p, q), multi_kl(logits, other), rtol=1e-5)
+    np.testing.assert_array_equal(p.mode(), np.stack([piece.argmax(-1) for piece in pieces(logits)], -1))
+
+
 @pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3)])
 def test_gaussian_is_its_closed_form(shape: tuple[int, ...]) -> None:
     mean, log_std, action, other_mean, other_log_std = (normals(*shape, seed=n) for n in range(5))
@@ -98,6 +140,35 @@ def test_samples_of_a_categorical_agree_with_what_it_says_of_itself() -> None:
     log_p, log_q = jax.vmap(p.log_prob)(actions), jax.vmap(q.log_prob)(actions)
     agrees(-log_p, p.entropy())
     agrees(log_p - log_q, p.kl(q))
+
+
+def test_samples_of_several_choices_agree_with_what_they_say_of_themselves() -> None:
+    p, q = (multi(normals(9, seed=n)) for n in range(2))
+    actions = jax.jit(jax.vmap(p.sample))(jax.random.split(jax.random.key(0), NUM_SAMPLES))
+    probabilities = [np.exp(log_softmax(piece)) for piece in pieces(normals(9))]
+    for part, (count, expected) in enumerate(zip(COUNTS, probabilities, strict=True)):
+        agrees(jax.nn.one_hot(actions[:, part], count), expected)
+    # The parts are independent of each other.
+    together = (actions[:, 0] == 1) & (actions[:, 1] == 3)
+    agrees(together, probabilities[0][1] * probabilities[1][3])
+    log_p, log_q = jax.vmap(p.log_prob)(actions), jax.vmap(q.log_prob)(actions)
+    agrees(-log_p, p.entropy())
+    agrees(log_p - log_q, p.kl(q))
+
+
+def test_choices_that_do_not_exist_are_never_drawn_and_have_no_gradient() -> None:
+    p, q = (multi(normals(5000, 9, seed=n)) for n in range(2))
+    assert (np.asarray(p.sample(jax.random.key(0))).max(0) == [1, 3, 2]).all()
+
+    @jax.jit
+    def everything(p: MultiCategorical) -> jax.Array:
+        action = jnp.zeros((5000, 3), int)
+        return jnp.sum(p.entropy() + p.kl(q) + q.kl(p) + p.log_prob(action))
+
+    slopes = np.asarray(jax.grad(everything)(p).parts.logits)
+    exists = np.arange(4) < np.array(COUNTS)[:, None]
+    assert (slopes[:, ~exists] == 0).all()
+    assert (slopes[:, exists] != 0).all()
 
 
 def test_samples_of_a_gaussian_agree_with_what_it_says_of_itself() -> None:
@@ -133,6 +204,17 @@ def test_categorical_kl_gradients_are_finite_differences() -> None:
     np.testing.assert_allclose(got_q, finite_differences(lambda x: categorical_kl(p, x), q), rtol=1e-5, atol=1e-6)
 
 
+def test_kl_gradients_of_several_choices_are_finite_differences() -> None:
+    p, q = normals(9), normals(9, seed=1)
+
+    def kl(a: jax.Array, b: jax.Array) -> jax.Array:
+        return MultiCategorical.of(a, COUNTS).kl(MultiCategorical.of(b, COUNTS))
+
+    got_p, got_q = jax.jit(jax.grad(kl, (0, 1)))(*f32(p, q))
+    np.testing.assert_allclose(got_p, finite_differences(lambda x: multi_kl(x, q), p), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got_q, finite_differences(lambda x: multi_kl(p, x), q), rtol=1e-5, atol=1e-6)
+
+
 def test_gaussian_kl_gradients_are_finite_differences() -> None:
     arguments = np.stack([normals(3, seed=n) for n in range(4)])
 
@@ -146,7 +228,7 @@ def test_gaussian_kl_gradients_are_finite_differences() -> None:
 def test_kl_of_a_distribution_to_itself_is_zero_and_a_minimum() -> None:
     p = Categorical(*f32(normals(6, 5)))
     q = DiagonalGaussian(*f32(normals(6, 3), normals(6, 3, seed=1)))
-    for distribution in (p, q):
+    for distribution in (p, q, multi(normals(6, 9))):
         np.testing.assert_array_equal(distribution.kl(distribution), np.zeros(6))
         slopes = jax.jit(jax.grad(lambda new, old: old.kl(new).sum()))(distribution, distribution)
         for slope in jax.tree.leaves(slopes):
@@ -168,6 +250,10 @@ def test_kl_of_nearly_equal_categoricals_is_precise() -> None:
     near = np.float32(logits + 1e-3 * normals(200, 4, seed=1))
     divergence = categorical_kl_of(*(Categorical(*f32(x)) for x in (logits, near)))
     np.testing.assert_allclose(divergence, categorical_kl(logits, near.astype(np.float64)), rtol=5e-3)
+    logits = normals(200, 9)
+    near = np.float32(logits + 1e-3 * normals(200, 9, seed=1))
+    divergence = multi_kl_of(multi(logits), multi(near))
+    np.testing.assert_allclose(divergence, multi_kl(logits, near.astype(np.float64)), rtol=5e-3)
 
 
 triples = st.lists(st.floats(-3, 3, width=32), min_size=3, max_size=3).map(lambda x: jnp.array(x, jnp.float32))

@@ -18,6 +18,7 @@ MATHEMATICS = {
     "trustax.networks",
     "trustax.advantages",
     "trustax.objectives",
+    "trustax.observations",
     "trustax.minimize",
     "trustax.clip_bounds",
     "trustax.curvature",

@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trustax.distributions import Categorical, DiagonalGaussian
-from trustax.networks import Architecture, Conv, Dense, Policy, flatten
-from trustax.types import BoxActions, DiscreteActions, EnvSpec
+from trustax.distributions import Categorical, DiagonalGaussian, MultiCategorical
+from trustax.networks import Architecture, Conv, Dense, Policy, can_convolve, flatten
+from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
 DISCRETE, BOX = DiscreteActions(4), BoxActions((-1.0, -1.0), (1.0, 1.0))
 VECTOR = EnvSpec((3,), DISCRETE)
 CONTINUOUS = EnvSpec((3,), BOX)
+SEVERAL = EnvSpec((3,), MultiDiscreteActions((2, 3), (0, 0)))
 IMAGE = EnvSpec((3, 36, 40), DISCRETE, "uint8")
 LAST = EnvSpec((36, 40, 3), DISCRETE, "uint8")
 KEY = jax.random.key(0)
@@ -65,7 +66,7 @@ def convolution(layer: Conv, x: np.ndarray) -> np.ndarray:
     return np.maximum(y + np.asarray(layer.bias, np.float64)[:, None, None], 0)
 
 
-@pytest.mark.parametrize(("spec", "gain"), [(VECTOR, 0.01), (CONTINUOUS, 1.0)])
+@pytest.mark.parametrize(("spec", "gain"), [(VECTOR, 0.01), (SEVERAL, 0.01), (CONTINUOUS, 1.0)])
 def test_perceptrons_start_orthogonal_with_the_gains_of_the_literature(spec: EnvSpec, gain: float) -> None:
     network = network_of(fresh(Architecture(spec, (64, 32))))
     for layers, head_gain in ((network.actor, gain), (network.critic, sqrt(2))):
@@ -77,7 +78,8 @@ def test_perceptrons_start_orthogonal_with_the_gains_of_the_literature(spec: Env
 
 
 def test_deviations_start_at_one_and_only_boxes_have_them() -> None:
-    assert network_of(fresh(Architecture(VECTOR, (64, 32)))).log_std is None
+    for spec in (VECTOR, SEVERAL):
+        assert network_of(fresh(Architecture(spec, (64, 32)))).log_std is None
     log_std = network_of(fresh(Architecture(CONTINUOUS, (64, 32)))).log_std
     np.testing.assert_array_equal(log_std, np.zeros(2))
 
@@ -92,13 +94,19 @@ def test_image_networks_start_orthogonal_with_the_gains_of_the_literature() -> N
         np.testing.assert_array_equal(layer.bias, np.zeros(layer.bias.shape))
 
 
-@pytest.mark.parametrize("spec", [VECTOR, CONTINUOUS])
+@pytest.mark.parametrize("spec", [VECTOR, SEVERAL, CONTINUOUS])
 def test_perceptrons_compute_what_numpy_computes(spec: EnvSpec) -> None:
     policy = scattered(Architecture(spec))
     network = network_of(policy)
     observation = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
     distribution, value = jax.jit(Policy.batch)(policy, jnp.asarray(observation))
-    output = distribution.logits if spec is VECTOR else distribution.mean
+    match distribution:
+        case Categorical():
+            output = distribution.logits
+        case MultiCategorical():
+            output = jnp.concatenate([distribution.parts.logits[:, 0, :2], distribution.parts.logits[:, 1]], axis=-1)
+        case DiagonalGaussian():
+            output = distribution.mean
     seen = observation.astype(np.float64)
     np.testing.assert_allclose(output, perceptron(network.actor, seen), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(value, perceptron(network.critic, seen)[:, 0], rtol=1e-5, atol=1e-6)
@@ -133,6 +141,14 @@ def test_the_atari_network_has_the_shapes_of_the_literature() -> None:
     assert shapes.hidden.weight.shape == (32 * 7 * 7, 512)
 
 
+def test_the_smallest_image_leaves_one_pixel() -> None:
+    smallest = jax.eval_shape(Architecture(EnvSpec((3, 36, 36), DISCRETE, "uint8"))._network, KEY)
+    assert can_convolve((3, 36, 36))
+    assert smallest.hidden.weight.shape == (32, 512)
+    assert not can_convolve((3, 35, 36))
+    assert not can_convolve((36, 35, 3))
+
+
 def test_only_images_of_bytes_are_convolved() -> None:
     assert IMAGE.is_image
     assert not EnvSpec((3, 36, 40), DISCRETE).is_image
@@ -145,6 +161,7 @@ def test_only_images_of_bytes_are_convolved() -> None:
     [
         (VECTOR, Categorical),
         (CONTINUOUS, DiagonalGaussian),
+        (SEVERAL, MultiCategorical),
         (IMAGE, Categorical),
         (EnvSpec((3, 36, 40), BOX, "uint8"), DiagonalGaussian),
     ],
@@ -220,3 +237,10 @@ def test_policies_may_have_a_seed_axis() -> None:
     for seed in range(3):
         _, value = jax.jit(Policy.__call__)(Policy(parameters[seed], architecture), jnp.ones(3))
         np.testing.assert_allclose(values[seed], value, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("size", "stride"), [(8, 4), (4, 2), (3, 1), (5, 3)])
+def test_a_convolution_as_a_product_is_the_same(size: int, stride: int) -> None:
+    layer = Conv.init(jax.random.key(0), 4, 6, size, stride)
+    image = jax.random.normal(jax.random.key(1), (4, 41, 37))
+    np.testing.assert_allclose(layer._products(image), layer._convolution(image), rtol=0, atol=1e-5)

@@ -69,7 +69,7 @@ class Recorded(Stepped):
     @property
     def raw(self) -> TimeStep:
         """Everything returned, `time seed env`."""
-        return TimeStep(*(np.stack(arrays) for arrays in zip(*self.steps, strict=True)))
+        return jax.tree.map(lambda *rows: np.stack(rows), *self.steps)
 
 
 def policies_of(seeds: Sequence[int], spec: EnvSpec) -> Policy:
@@ -111,7 +111,7 @@ def hosted(seeds: Sequence[int], preprocessing: Preprocessing, definition: Any =
     collector = HostCollector(environment, preprocessing)
     for iteration in range(2):
         policies, keys = policies_of(seeds, environment.spec), keys_of(seeds, iteration)
-        observer, *rest = collector(policies, observer, keys)
+        observer, _, *rest = collector(policies, observer, None, keys)
         collected.append(rest)
     return collected, observer, environment
 
@@ -220,7 +220,7 @@ def test_normalization_is_stable_baselines_with_reset_rows_left_out_of_the_retur
     collected, observer, environment = hosted((2, 7), Preprocessing())
     rollout, _ = joined(collected)
     for seed in range(2):
-        raw = TimeStep(*(array[:, seed] for array in environment.raw))
+        raw = jax.tree.map(lambda array, seed=seed: array[:, seed], environment.raw)
         seen, returns = RunningMeanStd((2,)), RunningMeanStd(())
         accumulated, resetting = np.zeros(ENVS), np.zeros(ENVS, bool)
         for time, observation in enumerate([environment.first[seed], *raw.observation]):

@@ -23,6 +23,9 @@ SMALL: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 512, "
 ENGINES = ["native:CartPole-v1", "envpool:CartPole-v1", "gymnasium:CartPole-v1"]
 
 
+TIMES = {"time/fps", "time/time_elapsed", "time/update_share", "time/environment_share"}
+
+
 def small(kind: type = tx.MCPO, **fields: Any) -> Any:
     """A method in a small form; settings that it does not have are left out."""
     known = {field.name for field in dataclasses.fields(kind)}
@@ -32,7 +35,7 @@ def small(kind: type = tx.MCPO, **fields: Any) -> Any:
 
 def measured(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The records without what a clock says."""
-    return [{k: v for k, v in r.items() if k not in ("time/fps", "time/time_elapsed")} for r in records]
+    return [{k: v for k, v in r.items() if k not in TIMES} for r in records]
 
 
 def arrays(tree: Any) -> list[np.ndarray]:

@@ -18,7 +18,7 @@ from trustax.interrupt import Interrupted
 from trustax.keeper import load_agent
 from trustax.run import Run
 from trustax.train import Result, train, train_run
-from trustax.types import BoxActions, DiscreteActions, EnvSpec
+from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
 __all__ = [
     "ACKTR",
@@ -36,6 +36,7 @@ __all__ = [
     "Interrupted",
     "KLAdaptive",
     "KLFixed",
+    "MultiDiscreteActions",
     "Result",
     "Run",
     "TrustaxError",

@@ -19,9 +19,16 @@ from trustax.errors import TrustaxError
 from trustax.manifest import CheckpointError
 from trustax.networks import Architecture, Policy
 from trustax.normalize import RunningStatistics
-from trustax.types import BoxActions, DiscreteActions, EnvSpec
+from trustax.observations import Part, flatten, is_structured
+from trustax.types import Actions, BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
 KIND = "agent"
+KINDS_OF_ACTIONS: dict[str, Callable[..., Actions]] = {
+    "count": DiscreteActions,
+    "counts": MultiDiscreteActions,
+    "low": BoxActions,
+}
+"""By a field that no other kind has."""
 
 
 class Agent:
@@ -53,9 +60,10 @@ class Agent:
     ) -> tuple[np.ndarray, Any]:
         """The action for one observation, or the actions for a batch of them; and `state`, unchanged.
 
-        Box actions are clipped to their bounds. `state` and `episode_start` are there for recurrent policies.
+        An observation may be as the environment returns it, a dictionary for example, or flattened already. Box
+        actions are clipped to their bounds. `state` and `episode_start` are there for recurrent policies.
         """
-        observations = np.asarray(observation, self.spec.observation_dtype)
+        observations = self._as_array(observation)
         single = observations.shape == self.spec.observation_shape
         if not single and observations.shape[1:] != self.spec.observation_shape:
             raise TrustaxError(
@@ -72,6 +80,18 @@ class Agent:
         )
         chosen = np.asarray(actions)
         return (chosen[0, ...] if single else chosen), state
+
+    def _as_array(self, observation: Any) -> np.ndarray:
+        parts = self.spec.parts
+        if parts is not None and is_structured(parts, observation):
+            observation = flatten(parts, observation)
+        try:
+            return np.asarray(observation, self.spec.observation_dtype)
+        except (TypeError, ValueError) as error:
+            raise TrustaxError(
+                f"an observation must be an array of shape {self.spec.observation_shape}, not a "
+                f"{type(observation).__name__}; gymnasium.wrappers.FlattenObservation makes one"
+            ) from error
 
     def save(self, path: str | Path) -> None:
         """Write the agent into a folder; see `load`."""
@@ -127,11 +147,20 @@ def _tree(policy: Policy, statistics: RunningStatistics | None) -> dict[str, Any
 
 def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
     """An EnvSpec as plain JSON values."""
-    return asdict(spec) | {"discrete": isinstance(spec.actions, DiscreteActions)}
+    return asdict(spec)
 
 
 def spec_from_json(values: dict[str, Any]) -> EnvSpec:
-    """The spec that `spec_to_json` wrote."""
-    kind: Callable[..., DiscreteActions | BoxActions] = DiscreteActions if values["discrete"] else BoxActions
-    actions = {name: tuple(v) if isinstance(v, list) else v for name, v in values["actions"].items()}
-    return EnvSpec(tuple(values["observation_shape"]), kind(**actions), values["observation_dtype"])
+    """The spec that `spec_to_json` wrote. The kind of its actions shows in the names of their fields."""
+    actions, parts = values["actions"], values.get("parts")
+    (kind,) = (kind for field, kind in KINDS_OF_ACTIONS.items() if field in actions)
+    return EnvSpec(
+        tuple(values["observation_shape"]),
+        kind(**_with_tuples(actions)),
+        values["observation_dtype"],
+        None if parts is None else tuple(Part(**_with_tuples(part)) for part in parts),
+    )
+
+
+def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

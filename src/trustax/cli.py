@@ -1,4 +1,4 @@
-"""The command line: `trustax train | resume | evaluate | plot`.
+"""The command line: `trustax train | resume | evaluate | record | plot | check`.
 
 Options are the fields of dataclasses, and their help is the fields' docstrings. A mistake is answered with one line on
 stderr and exit code 2; a run that was stopped and can go on ends with exit code 75.
@@ -25,9 +25,12 @@ USAGE = """\
 usage: trustax COMMAND ...
 
   train METHOD --env-id ID   train one of: {methods}
+  train METHOD --task NAME   the same on a task of the paper: {tasks}
   resume RUN                 go on with a run that was stopped
   evaluate RUN               run episodes with the agents of a run
+  record RUN                 film an agent of a run, as a GIF or an MP4
   plot RUN ...               draw the learning curves of runs
+  check ENV                  play an environment at random and say what is wrong with it
 
 trustax COMMAND --help tells the options, trustax --version the version.
 """
@@ -58,16 +61,18 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"trustax {__version__}")
         return 0
     from trustax import commands
-    from trustax.run import Run
+    from trustax.paper.tasks import TASKS
 
     methods = _methods()
     others: dict[str, Any] = {
         "resume": commands.Resume,
         "evaluate": commands.Evaluate,
+        "record": commands.Record,
         "plot": commands.Plot,
+        "check": commands.Check,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE.format(methods=", ".join(list(methods)[:NUM_SHOWN])), end="")
+        print(USAGE.format(methods=", ".join(list(methods)[:NUM_SHOWN]), tasks=", ".join(TASKS)), end="")
         return 0 if arguments else 2
     verb, *rest = arguments
     _require_known("command", verb, ["train", *others])
@@ -79,11 +84,33 @@ def _dispatch(arguments: list[str]) -> int:
         return 0 if rest else 2
     method, *rest = rest
     _require_known("method", method, methods)
-    algorithm, train_method = methods[method], cast(Any, commands.Train)
-    plain = algorithm == type(algorithm)()
-    default = tyro.MISSING_NONPROP if plain else train_method(run=Run(algorithm=algorithm, env_id=""))
-    _parse(train_method[type(algorithm)], f"trustax train {method}", rest, default)()
+    train_method = cast(Any, commands.Train)
+    default = train_method(run=_preset(methods[method], rest))
+    _parse(train_method[type(methods[method])], f"trustax train {method}", rest, default)()
     return 0
+
+
+def _preset(algorithm: Any, options: Sequence[str]) -> Any:
+    """The run from which the options differ: that of the task which is named by --task or --env-id, if there is one."""
+    from trustax.paper.tasks import task, task_of
+    from trustax.run import Run
+
+    name, env_id = (_value_of(option, options) for option in ("task", "env-id"))
+    chosen = task(name) if name else task_of(env_id) if env_id else None
+    if chosen is None:
+        return Run(algorithm=algorithm, env_id="")
+    print(f"settings of the paper unless you set them: {chosen}")
+    return chosen.run(algorithm)
+
+
+def _value_of(option: str, options: Sequence[str]) -> str | None:
+    """The value of an option before all others are parsed: their defaults depend on it."""
+    written = re.compile(rf"--{option.replace('-', '[-_]')}(=|$)")
+    for position, argument in enumerate(options):
+        if match := written.match(argument):
+            following = options[position + 1] if position + 1 < len(options) else None
+            return argument[match.end() :] if match[1] else following
+    return None
 
 
 def _methods() -> dict[str, Any]:

@@ -10,12 +10,15 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from trustax.check import check, report
 from trustax.curve import plot_curves
 from trustax.envs import engine_of
+from trustax.envs.engines import bare_id
 from trustax.errors import TrustaxError
 from trustax.evaluate import evaluate
 from trustax.journal import read_records
 from trustax.keeper import load_agent
+from trustax.record import record
 from trustax.run import Run, SomeAlgorithm, read_run
 from trustax.train import CURVE_FILE, Result, train_run
 
@@ -43,6 +46,9 @@ class Train(Generic[SomeAlgorithm]):
 
     run: Run[SomeAlgorithm]
     output: Output = field(default_factory=Output)
+    task: str | None = None
+    """A task of the paper instead of an environment id, for example hopper. Either brings the paper's settings along
+    as defaults, where the paper has any."""
 
     def __call__(self) -> None:
         if not self.run.env_id:
@@ -122,6 +128,20 @@ class Evaluate:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Check:
+    """Play an environment at random and say whether it is fit for training; exit code 1 if it is not."""
+
+    env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
+    """The environment: an id, an engine and an id, or a module that registers it and its id (my_module:Mine-v0)."""
+
+    def __call__(self) -> None:
+        findings = check(self.env_id)
+        report(self.env_id, findings, Console())
+        if any(finding.verdict == "bad" for finding in findings):
+            raise SystemExit(1)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plot:
     """Draw the learning curves of one or more runs into one picture."""
 
@@ -146,6 +166,46 @@ class Plot:
         print(self.output)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """Film an agent of a run: whole episodes, as a GIF or an MP4."""
+
+    run_dir: Folder
+    """The run's folder."""
+    output: Path | None = None
+    """The film, .gif or .mp4; by default recording.gif in the run's folder."""
+    learner: int = 0
+    """Which of the run's learners, counted from 0."""
+    num_episodes: int = 1
+    """How many episodes."""
+    max_steps: int = 3_000
+    """The film ends after so many steps at the latest, all episodes together."""
+    fps: float | None = None
+    """Frames a second; by default what the environment says."""
+    stochastic: bool = False
+    """Sample actions instead of taking the most likely one."""
+    env_id: str | None = None
+    """Another environment than the one it was trained on."""
+    seed: int = 0
+    """Seed of the environment."""
+
+    def __call__(self) -> None:
+        run = read_run(self.run_dir)
+        if self.env_id is None:
+            _refuse_imports(run)
+        recording = record(
+            load_agent(self.run_dir, self.learner),
+            self.env_id or run.env_id,
+            self.output or self.run_dir / "recording.gif",
+            self.num_episodes,
+            self.max_steps,
+            not self.stochastic,
+            self.seed,
+            self.fps,
+        )
+        print(recording)
+
+
 def _folder_for(run: Run) -> Path:
     name = f"{run.env_id.replace(':', '-').replace('/', '-')}__{run.algorithm_name}__{run.seed}"
     return Path("runs") / f"{name}__{time.strftime('%Y%m%d-%H%M%S')}"
@@ -161,7 +221,7 @@ def _say_rounding(run: Run) -> None:
 
 
 def _say_how_exact(run: Run) -> None:
-    if engine_of(run.env_id) != "native":
+    if engine_of(run.env_id) not in ("native", "gymnax"):
         print("this engine cannot save its environments: new episodes begin, so the run goes on, but not bit for bit")
 
 
@@ -174,8 +234,7 @@ def _report(result: Result) -> None:
 
 def _refuse_imports(run: Run) -> None:
     """Files are safe to open: an environment that is named in one must not make us import a module."""
-    _, _, rest = run.env_id.rpartition("gymnasium:")
-    if ":" in rest:
+    if ":" in bare_id(run.env_id):
         raise TrustaxError(
             f"the run's environment {run.env_id!r} imports a module, which a file may not ask for; name it yourself "
             "with --env-id, or use the Python API"

@@ -13,6 +13,8 @@ class FinishedEpisodes(eqx.Module):
     ended: Bool[Array, "*time env"]
     episode_return: Float[Array, "*time env"]
     length: Int[Array, "*time env"]
+    success: Bool[Array, "*time env"] | None = None
+    """whether the goal was reached; None where the environment knows no goal"""
 
 
 class EpisodeWindow(eqx.Module):
@@ -20,11 +22,12 @@ class EpisodeWindow(eqx.Module):
 
     returns: Float[Array, " window"]
     lengths: Float[Array, " window"]
+    successes: Float[Array, " window"]
     count: Int[Array, ""]
 
     @classmethod
     def init(cls) -> "EpisodeWindow":
-        return cls(jnp.zeros(WINDOW), jnp.zeros(WINDOW), jnp.zeros((), jnp.int32))
+        return cls(jnp.zeros(WINDOW), jnp.zeros(WINDOW), jnp.zeros(WINDOW), jnp.zeros((), jnp.int32))
 
     def add(self, episodes: FinishedEpisodes) -> "EpisodeWindow":
         """Put the episodes of one rollout, `time env`, into the ring."""
@@ -34,9 +37,14 @@ class EpisodeWindow(eqx.Module):
         # Of more episodes than fit only the newest count; the others would meet them in the same place.
         fresh = ended & (order >= total - WINDOW)
         place = jnp.where(fresh, (self.count + order) % WINDOW, WINDOW)
+
+        def put(ring: Float[Array, " window"], values: Array | None) -> Float[Array, " window"]:
+            return ring if values is None else ring.at[place].set(values.ravel().astype(jnp.float32), mode="drop")
+
         return EpisodeWindow(
-            self.returns.at[place].set(episodes.episode_return.ravel(), mode="drop"),
-            self.lengths.at[place].set(episodes.length.ravel().astype(jnp.float32), mode="drop"),
+            put(self.returns, episodes.episode_return),
+            put(self.lengths, episodes.length),
+            put(self.successes, episodes.success),
             self.count + total,
         )
 

@@ -18,11 +18,14 @@ class EvaluationResult:
 
     returns: np.ndarray
     lengths: np.ndarray
+    successes: np.ndarray | None = None
+    """whether each episode reached its goal; None where the environment knows no goal"""
 
     def __str__(self) -> str:
+        success = "" if self.successes is None else f", success rate {self.successes.mean():.2f}"
         return (
             f"return {self.returns.mean():.2f} ± {self.returns.std():.2f} over {len(self.returns)} episodes "
-            f"(mean length {self.lengths.mean():.0f})"
+            f"(mean length {self.lengths.mean():.0f}{success})"
         )
 
 
@@ -51,18 +54,23 @@ def evaluate(
     try:
         observation = environment.reset()[0]
         earned, length, ended = np.zeros(num_envs), np.zeros(num_envs, int), np.zeros(num_envs, bool)
-        finished: list[tuple[float, int]] = []
+        finished: list[tuple[float, int, bool | None]] = []
         while shares.any():
             action, _ = agent.predict(observation, deterministic=deterministic)
-            observation, reward, terminated, truncated = (x[0] for x in environment.step(action[None]))
-            earned, length = earned + reward, length + ~ended
-            ended = terminated | truncated
-            for i in np.flatnonzero(ended):
+            timestep = environment.step(action[None])
+            observation = timestep.observation[0]
+            earned = earned + (timestep.reward if timestep.score is None else timestep.score)[0]
+            length = length + ~ended
+            ended = (timestep.terminated | timestep.truncated)[0]
+            over = ended if timestep.over is None else timestep.over[0]
+            for i in np.flatnonzero(over):
                 if shares[i]:
-                    finished.append((float(earned[i]), int(length[i])))
+                    success = None if timestep.success is None else bool(timestep.success[0, i])
+                    finished.append((float(earned[i]), int(length[i]), success))
                     shares[i] -= 1
                 earned[i], length[i] = 0.0, 0
     finally:
         environment.close()
-    returns, lengths = zip(*finished, strict=True)
-    return EvaluationResult(np.array(returns), np.array(lengths))
+    returns, lengths, successes = zip(*finished, strict=True)
+    known = None if None in successes else np.array(successes)
+    return EvaluationResult(np.array(returns), np.array(lengths), known)

@@ -12,9 +12,9 @@ from trustax.agent import Agent, spec_from_json, spec_to_json
 from trustax.algorithms.mcpo import MCPOState
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.errors import TrustaxError
-from trustax.iteration import RunState, is_resumable, restart_environment, template_of
 from trustax.manifest import CheckpointError
 from trustax.run import RUN_FILE, Run, from_json, read_run, to_json, write_run
+from trustax.state import RunState, is_resumable, restart_environment, template_of
 
 KIND = "run"
 

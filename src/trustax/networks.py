@@ -16,11 +16,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, Shaped
 
-from trustax.distributions import Categorical, DiagonalGaussian, Distribution
-from trustax.types import DiscreteActions, EnvSpec
+from trustax.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from trustax.types import Actions, BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
 Layer = Callable[[Array], Array]
 """What a network is made of: `Dense` and `Conv`, or either with something put around it, as `trustax.kfac` does."""
+
+SMALLEST_SIDE = 36
+"""An image with fewer pixels in height or width leaves nothing after the convolutions."""
 
 
 def orthogonal(key: Key[Array, ""], shape: tuple[int, int], gain: float) -> Float[Array, "row column"]:
@@ -69,8 +72,22 @@ class Conv(eqx.Module):
         return cls(kernel.reshape(out, into, size, size), jnp.zeros(out), stride)
 
     def __call__(self, x: Float[Array, "into height width"]) -> Float[Array, "out height2 width2"]:
-        y = jax.lax.conv(x[None], self.kernel, (self.stride, self.stride), "VALID")[0]
+        # XLA's own convolution is thirty times slower than this on a CPU, inside a loop.
+        by_products = jax.default_backend() == "cpu"
+        y = self._products(x) if by_products else self._convolution(x)
         return y + self.bias[:, None, None]
+
+    def _convolution(self, x: Float[Array, "into height width"]) -> Float[Array, "out height2 width2"]:
+        return jax.lax.conv(x[None], self.kernel, (self.stride, self.stride), "VALID")[0]
+
+    def _products(self, x: Float[Array, "into height width"]) -> Float[Array, "out height2 width2"]:
+        """The same as one matrix product: a column for each place of the kernel, with all that it covers there."""
+        out, into, size, _ = self.kernel.shape
+        height, width = ((side - size) // self.stride + 1 for side in x.shape[1:])
+        rows, columns = (slice(0, self.stride * (count - 1) + 1, self.stride) for count in (height, width))
+        covered = jnp.stack([x[:, i:, j:][:, rows, columns] for i in range(size) for j in range(size)], axis=1)
+        y = self.kernel.reshape(out, -1) @ covered.reshape(into * size**2, height * width)
+        return y.reshape(out, height, width)
 
 
 class VectorActorCritic(eqx.Module):
@@ -79,20 +96,21 @@ class VectorActorCritic(eqx.Module):
     actor: tuple[Dense, ...]
     critic: tuple[Dense, ...]
     log_std: Float[Array, " action"] | None
+    actions: Actions = eqx.field(static=True)
 
     @classmethod
     def init(cls, key: Key[Array, ""], architecture: "Architecture") -> "VectorActorCritic":
         spec = architecture.spec
         actor_key, critic_key = jax.random.split(key)
         widths = (spec.observation_size, *architecture.hidden_sizes)
-        actor = _perceptron(actor_key, (*widths, _num_outputs(spec)), head_gain=_actor_gain(spec))
+        actor = _perceptron(actor_key, (*widths, spec.actions.num_outputs), head_gain=_actor_gain(spec))
         critic = _perceptron(critic_key, (*widths, 1), head_gain=sqrt(2))
-        return cls(actor, critic, _initial_log_std(architecture))
+        return cls(actor, critic, _initial_log_std(architecture), spec.actions)
 
     def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
         x = observation.astype(jnp.float32).ravel()
         value = _forward(self.critic, x)[0]
-        return _distribution(_forward(self.actor, x), self.log_std), value
+        return _distribution(self.actions, _forward(self.actor, x), self.log_std), value
 
 
 class ImageActorCritic(eqx.Module):
@@ -103,6 +121,7 @@ class ImageActorCritic(eqx.Module):
     actor: Dense
     critic: Dense
     log_std: Float[Array, " action"] | None
+    actions: Actions = eqx.field(static=True)
     channels_last: bool = eqx.field(static=True)
 
     @classmethod
@@ -110,7 +129,7 @@ class ImageActorCritic(eqx.Module):
         """Its widths are the literature's; `hidden_sizes` does not change them."""
         spec = architecture.spec
         keys = jax.random.split(key, 6)
-        channels_last = spec.observation_shape[-1] < spec.observation_shape[0]
+        channels_last = _channels_last(spec.observation_shape)
         channels, height, width = (spec.observation_shape[i] for i in ((2, 0, 1) if channels_last else (0, 1, 2)))
         torso = (
             Conv.init(keys[0], channels, 32, size=8, stride=4),
@@ -119,15 +138,15 @@ class ImageActorCritic(eqx.Module):
         )
         features = jax.eval_shape(lambda x: _convolve(torso, x), jnp.zeros((channels, height, width)))
         hidden = Dense.init(keys[3], prod(features.shape), 512, gain=sqrt(2))
-        actor = Dense.init(keys[4], 512, _num_outputs(spec), gain=_actor_gain(spec))
+        actor = Dense.init(keys[4], 512, spec.actions.num_outputs, gain=_actor_gain(spec))
         critic = Dense.init(keys[5], 512, 1, gain=1.0)
-        return cls(torso, hidden, actor, critic, _initial_log_std(architecture), channels_last)
+        return cls(torso, hidden, actor, critic, _initial_log_std(architecture), spec.actions, channels_last)
 
     def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
         x = observation.astype(jnp.float32) / 255
         x = jnp.moveaxis(x, -1, 0) if self.channels_last else x
         x = jax.nn.relu(self.hidden(_convolve(self.torso, x)))
-        return _distribution(self.actor(x), self.log_std), self.critic(x)[0]
+        return _distribution(self.actions, self.actor(x), self.log_std), self.critic(x)[0]
 
 
 @dataclass(frozen=True)
@@ -174,6 +193,19 @@ class Policy(eqx.Module):
         return jax.vmap(self.architecture.unflatten(self.parameters))(observations)
 
 
+def can_convolve(shape: tuple[int, ...]) -> bool:
+    """Whether images of this shape are large enough for the convolutions.
+
+    >>> can_convolve((4, 84, 84)), can_convolve((84, 84, 3)), can_convolve((7, 7, 3)), can_convolve((84, 84))
+    (True, True, False, False)
+    """
+    return len(shape) == 3 and min(shape[:2] if _channels_last(shape) else shape[1:]) >= SMALLEST_SIDE
+
+
+def _channels_last(shape: tuple[int, ...]) -> bool:
+    return shape[-1] < shape[0]
+
+
 def flatten(tree: Any) -> Float[Array, " parameter"]:
     """All numbers of a pytree, leaf after leaf."""
     return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)])
@@ -205,19 +237,23 @@ def _convolve(layers: tuple[Layer, ...], x: Float[Array, "channel height width"]
     return x.ravel()
 
 
-def _num_outputs(spec: EnvSpec) -> int:
-    return spec.actions.count if isinstance(spec.actions, DiscreteActions) else spec.actions.shape[0]
-
-
 def _actor_gain(spec: EnvSpec) -> float:
     """Nearly uniform choices at the start; means of a Gaussian may start anywhere near 0."""
-    return 0.01 if isinstance(spec.actions, DiscreteActions) else 1.0
+    return 1.0 if isinstance(spec.actions, BoxActions) else 0.01
 
 
 def _initial_log_std(architecture: Architecture) -> Float[Array, " action"] | None:
     actions = architecture.spec.actions
-    return None if isinstance(actions, DiscreteActions) else jnp.full(actions.shape, architecture.initial_log_std)
+    return jnp.full(actions.shape, architecture.initial_log_std) if isinstance(actions, BoxActions) else None
 
 
-def _distribution(outputs: Float[Array, " action"], log_std: Float[Array, " action"] | None) -> Distribution:
-    return Categorical(outputs) if log_std is None else DiagonalGaussian(outputs, log_std)
+def _distribution(
+    actions: Actions, outputs: Float[Array, " output"], log_std: Float[Array, " action"] | None
+) -> Distribution:
+    match actions:
+        case DiscreteActions():
+            return Categorical(outputs)
+        case MultiDiscreteActions(counts=counts):
+            return MultiCategorical.of(outputs, counts)
+    assert log_std is not None
+    return DiagonalGaussian(outputs, log_std)

@@ -4,6 +4,7 @@ Between the environments and a learner stands an `Observer`: it normalizes what 
 user wants to know, the raw returns. It is part of the run state.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped, UInt32
 
 from trustax.envs.base import CompiledEnvironment, EnvState, HostEnvironment
 from trustax.episodes import FinishedEpisodes
@@ -105,8 +106,8 @@ def observe(observer: Observer, timestep: TimeStep, preprocessing: Preprocessing
     """Take in what the environments returned."""
     weight = (~observer.ended).astype(jnp.float32)
     ended = timestep.terminated | timestep.truncated
-    going_on = (~ended).astype(jnp.float32)
-    episode_return = observer.episode_return + timestep.reward
+    over = ended if timestep.over is None else timestep.over
+    episode_return = observer.episode_return + (timestep.reward if timestep.score is None else timestep.score)
     episode_length = observer.episode_length + weight.astype(jnp.int32)
     discounted = preprocessing.discount * observer.discounted_return + timestep.reward
 
@@ -122,16 +123,16 @@ def observe(observer: Observer, timestep: TimeStep, preprocessing: Preprocessing
         terminated=timestep.terminated if preprocessing.bootstrap_truncation else ended,
         truncated=timestep.truncated,
         weight=weight,
-        episodes=FinishedEpisodes(ended, episode_return, episode_length),
+        episodes=FinishedEpisodes(over, episode_return, episode_length, timestep.success),
     )
     observer = Observer(
         observation_statistics=statistics,
         return_statistics=return_statistics,
         observation=observation,
         ended=ended,
-        discounted_return=discounted * going_on,
-        episode_return=episode_return * going_on,
-        episode_length=episode_length * ~ended,
+        discounted_return=discounted * ~ended,
+        episode_return=episode_return * ~over,
+        episode_length=episode_length * ~over,
     )
     return observer, step
 
@@ -172,29 +173,64 @@ class HostCollector:
 
     def __init__(self, environment: HostEnvironment, preprocessing: Preprocessing) -> None:
         self._environment = environment
-        self._choose = jax.jit(partial(_choose, for_environment=environment.spec.actions.for_environment))
-        self._take_in = jax.jit(over_seeds(partial(observe, preprocessing=preprocessing)))
+        self._choose = jax.jit(partial(_choose, environment.spec.actions.for_environment))
+        self._observe_and_choose = jax.jit(
+            partial(_observe_and_choose, environment.spec.actions.for_environment, preprocessing)
+        )
         self._replay = jax.jit(partial(_replay, preprocessing=preprocessing))
+        self.environment_seconds = 0.0
+        """time that the environments took in the last rollout"""
 
     def __call__(
-        self, policies: Policy, observer: Observer, keys: Key[Array, "seed time"]
-    ) -> tuple[Observer, Rollout, FinishedEpisodes]:
+        self, policies: Policy, observer: Observer, state: None, keys: Key[Array, "seed time"]
+    ) -> tuple[Observer, None, Rollout, FinishedEpisodes]:
         start, timesteps, actions = observer, [], []
-        for time_keys in jnp.swapaxes(keys, 0, 1):
-            action, for_environment = self._choose(policies, observer, time_keys)
-            timestep = self._environment.step(np.asarray(for_environment))
-            observer, _ = self._take_in(observer, timestep)
+        self.environment_seconds = 0.0
+        rows = np.asarray(jax.random.key_data(keys)).swapaxes(0, 1)
+        action, for_environment = self._choose(policies, observer, rows[0])
+        for row in [*rows[1:], None]:
+            timestep = self._step(np.asarray(for_environment))
             timesteps.append(timestep)
             actions.append(np.asarray(action))
-        stacked = TimeStep(*(np.stack(arrays) for arrays in zip(*timesteps, strict=True)))
-        return self._replay(start, stacked, np.stack(actions))
+            if row is not None:
+                seen = timestep._replace(score=None, over=None, success=None)
+                observer, action, for_environment = self._observe_and_choose(policies, observer, seen, row)
+        return self._replay(start, _stacked(timesteps), np.stack(actions))
+
+    def _step(self, action: np.ndarray) -> TimeStep:
+        began = time.perf_counter()
+        timestep = self._environment.step(action)
+        self.environment_seconds += time.perf_counter() - began
+        return timestep
+
+
+def _stacked(timesteps: list[TimeStep]) -> TimeStep:
+    """The rows as arrays; a field that some rows lack (a success that is told at endings alone) is zero there."""
+
+    def stack(*rows: Any) -> np.ndarray | None:
+        present = [row for row in rows if row is not None]
+        return np.stack([np.zeros_like(present[0]) if row is None else row for row in rows]) if present else None
+
+    return TimeStep(*map(stack, *timesteps))
 
 
 def _choose(
-    policies: Policy, observer: Observer, keys: Key[Array, " seed"], for_environment: Callable[[Array], Array]
+    for_environment: Callable[[Array], Array], policies: Policy, observer: Observer, keys: UInt32[Array, "seed data"]
 ) -> tuple[Array, Array]:
-    action = over_seeds(act)(policies, observer.observation, keys)
+    action = over_seeds(act)(policies, observer.observation, jax.random.wrap_key_data(keys))
     return action, for_environment(action)
+
+
+def _observe_and_choose(
+    for_environment: Callable[[Array], Array],
+    preprocessing: Preprocessing,
+    policies: Policy,
+    observer: Observer,
+    timestep: TimeStep,
+    keys: UInt32[Array, "seed data"],
+) -> tuple[Observer, Array, Array]:
+    observer, _ = over_seeds(partial(observe, preprocessing=preprocessing))(observer, timestep)
+    return observer, *_choose(for_environment, policies, observer, keys)
 
 
 def _replay(
@@ -202,9 +238,9 @@ def _replay(
     timesteps: TimeStep,
     actions: Shaped[Array, "time seed env ..."],
     preprocessing: Preprocessing,
-) -> tuple[Observer, Rollout, FinishedEpisodes]:
+) -> tuple[Observer, None, Rollout, FinishedEpisodes]:
     observer, rows = jax.lax.scan(over_seeds(partial(observe, preprocessing=preprocessing)), observer, timesteps)
-    return observer, *_assemble(rows, actions, observer)
+    return observer, None, *_assemble(rows, actions, observer)
 
 
 def _assemble(

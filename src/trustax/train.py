@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from trustax.agent import Agent
@@ -16,10 +15,11 @@ from trustax.curve import plot_curves
 from trustax.envs import CompiledEnvironment, Environment, HostEnvironment, make
 from trustax.errors import TrustaxError
 from trustax.interrupt import Interrupted, InterruptGuard
-from trustax.iteration import RunState, make_iteration, start
+from trustax.iteration import Iteration, Seconds
 from trustax.journal import Journal, Record, finite_values
 from trustax.keeper import Keeper, agent_of, as_dict
 from trustax.run import Run
+from trustax.state import RunState, start
 from trustax.terminal import RETURN, Terminal
 
 CURVE_FILE = "curve.png"
@@ -105,24 +105,16 @@ def _loop(
     guard: InterruptGuard,
     keeper: Keeper,
 ) -> RunState:
-    with terminal.waiting("compiling"):
-        iterate = make_iteration(run, environment, state)
-    num_iterations = jnp.asarray(run.num_iterations, jnp.int32)
+    iterate = Iteration(run, environment)
+    with terminal.waiting(f"compiling for {iterate.placement}"):
+        state = iterate.compile(state)
     began = time.perf_counter()
     for number in range(int(state.iteration), run.num_iterations):
-        start_time = time.perf_counter()
-        state, metrics = iterate(state, num_iterations)
-        values = {name: np.asarray(value).tolist() for name, value in jax.device_get(metrics).items()}
-        now = time.perf_counter()
+        state, metrics, seconds = iterate(state, run.num_iterations)
+        values = {name: value.tolist() for name, value in jax.device_get(metrics).items()}
         _refuse_what_is_not_finite(values, number, keeper)
         steps = (number + 1) * run.batch_size
-        record = {
-            "time/iterations": number + 1,
-            "time/total_timesteps": steps,
-            "time/fps": round(run.num_seeds * run.batch_size / (now - start_time), 1),
-            "time/time_elapsed": round(now - began, 3),
-        }
-        journal.record(record | values)
+        journal.record(_times(run, number + 1, seconds, time.perf_counter() - began) | values)
         terminal.update(journal.records[-1])
         last = number + 1 == run.num_iterations
         if last or guard.requested or keeper.is_due():
@@ -130,6 +122,21 @@ def _loop(
         if guard.requested and not last:
             raise Interrupted(keeper.how_to_go_on(steps))
     return state
+
+
+def _times(run: Run, iterations: int, seconds: Seconds, elapsed: float) -> Record:
+    """How far and how fast; and the share of the time that learning took, and the environments where it can be told."""
+    total = seconds.collect + seconds.learn
+    in_environment = (
+        {} if seconds.environment is None else {"time/environment_share": round(seconds.environment / total, 3)}
+    )
+    return {
+        "time/iterations": iterations,
+        "time/total_timesteps": iterations * run.batch_size,
+        "time/fps": round(run.num_seeds * run.batch_size / total, 1),
+        "time/time_elapsed": round(elapsed, 3),
+        "time/update_share": round(seconds.learn / total, 3),
+    } | in_environment
 
 
 def _refuse_what_is_not_finite(values: dict[str, list[float]], number: int, keeper: Keeper) -> None:

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Shaped
 
+from trustax.observations import Part
+
 Metrics = dict[str, Array]
 """Scalars by their names, as they come out of a compiled update."""
 
@@ -24,9 +26,39 @@ class DiscreteActions:
     def shape(self) -> tuple[int, ...]:
         return ()
 
+    @property
+    def num_outputs(self) -> int:
+        """How many numbers a network gives for one action."""
+        return self.count
+
     def for_environment(self, action: Any) -> Any:
         """Actions as the environment numbers them."""
         return action + self.start
+
+
+@dataclass(frozen=True)
+class MultiDiscreteActions:
+    """Several discrete actions at once: `counts[i]` choices for the i-th of them, numbered as in `DiscreteActions`.
+
+    A policy sees a vector; the environment has it in `array_shape`, or as it is where that is None.
+    """
+
+    counts: tuple[int, ...]
+    starts: tuple[int, ...]
+    array_shape: tuple[int, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.counts),)
+
+    @property
+    def num_outputs(self) -> int:
+        return sum(self.counts)
+
+    def for_environment(self, action: Any) -> Any:
+        """Actions as the environment numbers them, in its shape; any axes may stand before theirs."""
+        numbered = action + np.broadcast_to(np.asarray(self.starts, np.int32), action.shape)
+        return numbered.reshape(*action.shape[:-1], *(self.array_shape or self.shape))
 
 
 @dataclass(frozen=True)
@@ -44,14 +76,31 @@ class BoxActions:
     def shape(self) -> tuple[int, ...]:
         return (len(self.low),)
 
+    @property
+    def num_outputs(self) -> int:
+        return len(self.low)
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Low and high in float32, rounded inwards: environments refuse what is beyond by a rounding error."""
+        exact_low, exact_high = np.asarray(self.low), np.asarray(self.high)
+        with np.errstate(over="ignore"):
+            low, high = exact_low.astype(np.float32), exact_high.astype(np.float32)
+        infinity = np.float32(np.inf)
+        low = np.where(low < exact_low, np.nextafter(low, infinity), low)
+        return low, np.where(high > exact_high, np.nextafter(high, -infinity), high)
+
     def for_environment(self, action: Any) -> Any:
         """Actions clipped to the bounds, in the environment's shape; any axes may stand before theirs.
 
         The log-probability stays that of the unclipped action.
         """
-        low, high = (np.broadcast_to(np.asarray(x, np.float32), action.shape) for x in (self.low, self.high))
+        low, high = (np.broadcast_to(bound, action.shape) for bound in self.bounds)
         clipped = jnp.clip(action, low, high)
         return clipped.reshape(*action.shape[:-1], *(self.box_shape or self.shape))
+
+
+Actions = DiscreteActions | MultiDiscreteActions | BoxActions
 
 
 @dataclass(frozen=True)
@@ -59,8 +108,10 @@ class EnvSpec:
     """What a network must know of an environment: what comes in and what goes out."""
 
     observation_shape: tuple[int, ...]
-    actions: DiscreteActions | BoxActions
+    actions: Actions
     observation_dtype: str = "float32"
+    parts: tuple[Part, ...] | None = None
+    """What the vector was flattened from, where the environment returns a structure; None where it is an array."""
 
     @property
     def is_image(self) -> bool:
@@ -83,6 +134,12 @@ class TimeStep(NamedTuple):
     reward: Any
     terminated: Any
     truncated: Any
+    score: Any = None
+    """the reward as it is reported, where learning sees another (Atari's is clipped); None where they are one"""
+    over: Any = None
+    """whether the reported episode ended, where learning sees shorter ones (Atari's lives); None where they are one"""
+    success: Any = None
+    """whether an episode that ends here reached its goal; None where there is no such thing"""
 
 
 class Rollout(eqx.Module):

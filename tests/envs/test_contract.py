@@ -29,11 +29,11 @@ def play(env: str, compiled: bool, seeds: tuple[int, ...] = SEEDS) -> tuple[EnvS
         assert compiled
         state, first = environment.reset()
         _, timesteps = jax.jit(lambda *start: jax.lax.scan(environment.step, *start))(state, actions)
-        timesteps = TimeStep(*map(np.asarray, timesteps))
+        timesteps = jax.tree.map(np.asarray, timesteps)
     else:
         first = environment.reset()
         assert isinstance(first, np.ndarray)
-        timesteps = TimeStep(*map(np.stack, zip(*map(environment.step, actions), strict=True)))
+        timesteps = jax.tree.map(lambda *rows: np.stack(rows), *map(environment.step, actions))
     environment.close()
     return environment.spec, np.concatenate([np.asarray(first)[None], timesteps.observation]), timesteps
 

@@ -10,24 +10,24 @@ import numpy as np
 import pytest
 
 from trustax.envs import make
-from trustax.envs.envpool import EnvPoolCompiled, EnvPoolHost
-from trustax.errors import TrustaxError
+from trustax.envs.envpool import EnvPoolCompiled, EnvPoolHost, Pool
 from trustax.types import BoxActions, DiscreteActions
 
 pytest.importorskip("envpool")
 
 
 def compiled_stream(env_id: str, seeds: list[int], actions: np.ndarray) -> list[np.ndarray]:
-    environment = EnvPoolCompiled(env_id, seeds, actions.shape[2])
+    environment = EnvPoolCompiled(Pool(env_id, seeds, actions.shape[2]))
     state, first = environment.reset()
     _, timesteps = jax.jit(lambda *start: jax.lax.scan(environment.step, *start))(state, actions)
-    return [np.asarray(first), *map(np.asarray, timesteps)]
+    return [np.asarray(first), *map(np.asarray, jax.tree.leaves(timesteps))]
 
 
 def host_stream(env_id: str, seeds: list[int], actions: np.ndarray) -> list[np.ndarray]:
-    environment = EnvPoolHost(env_id, seeds, actions.shape[2])
+    environment = EnvPoolHost(Pool(env_id, seeds, actions.shape[2]))
     first = environment.reset()
-    return [first, *map(np.stack, zip(*map(environment.step, actions), strict=True))]
+    rows = [jax.tree.leaves(environment.step(action)) for action in actions]
+    return [first, *map(np.stack, zip(*rows, strict=True))]
 
 
 def assert_equal(one: list[np.ndarray], other: list[np.ndarray]) -> None:
@@ -50,7 +50,7 @@ def test_lunar_lander_is_the_same_compiled_and_stepped() -> None:
     observation, *_, terminated, _ = check_streams("LunarLander-v3", actions)
     assert observation.shape == (2, 2, 8)
     assert terminated.any()
-    assert EnvPoolHost("LunarLander-v3", [0], 1).spec.actions == DiscreteActions(4)
+    assert EnvPoolHost(Pool("LunarLander-v3", [0], 1)).spec.actions == DiscreteActions(4)
 
 
 MUJOCO = """
@@ -77,7 +77,7 @@ def test_images_stay_bytes() -> None:
     assert first.shape == (2, 1, 4, 84, 84)
     assert first.dtype == observation.dtype == np.uint8
     assert reward.dtype == np.float32
-    assert EnvPoolHost("Breakout-v5", [0], 1).spec.is_image
+    assert EnvPoolHost(Pool("Breakout-v5", [0], 1)).spec.is_image
 
 
 def test_the_compiled_form_cannot_be_resumed() -> None:
@@ -87,11 +87,18 @@ def test_the_compiled_form_cannot_be_resumed() -> None:
     assert environment.spec.actions == BoxActions((-2.0,), (2.0,))
 
 
-def test_on_a_gpu_the_host_form_is_chosen(monkeypatch: Any) -> None:
+def test_with_a_gpu_images_are_stepped_from_python(monkeypatch: Any) -> None:
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert isinstance(make("envpool:Pendulum-v1", [0], 2), EnvPoolHost)
+    assert isinstance(make("envpool:Breakout-v5", [0], 1), EnvPoolHost)
+    assert isinstance(make("envpool:Pendulum-v1", [0], 1), EnvPoolCompiled)
 
 
-def test_dictionaries_are_not_supported() -> None:
-    with pytest.raises(TrustaxError, match=r"MiniGrid-Unlock-v0: observations must be a Box .*, not Dict"):
-        make("MiniGrid-Unlock-v0", [0], 1)
+def test_dictionaries_and_choices_arrive_as_vectors() -> None:
+    actions = np.random.default_rng(0).integers(0, 4, (50, 2, 2)).astype(np.int32)
+    for name, size in (("FrozenLake-v1", 16), ("Game2048-v1", 20)):
+        first, observation, *_ = check_streams(name, actions)
+        assert first.shape == (2, 2, size)
+        assert observation.dtype == np.float32
+        assert observation.std(axis=0).any()
+    one_hot = check_streams("FrozenLake-v1", actions)[1]
+    np.testing.assert_array_equal(one_hot.sum(axis=-1), 1)

@@ -16,13 +16,24 @@ from trustax.types import BoxActions, DiscreteActions
 class Scripted(gymnasium.Env):
     """Three steps; observes a random number of the episode and the step; remembers the actions given."""
 
-    def __init__(self, observation_space: Any = None, action_space: Any = None, ending: str = "terminated"):
-        self.observation_space = observation_space or spaces.Box(-np.inf, np.inf, (2,), np.float64)
-        self.action_space = action_space or spaces.Discrete(2)
+    def __init__(
+        self,
+        observation_space: Any = None,
+        action_space: Any = None,
+        ending: str = "terminated",
+        tells_success: bool = False,
+    ):
+        numbers = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+        self.observation_space = numbers if observation_space is None else observation_space
+        self.action_space = spaces.Discrete(2) if action_space is None else action_space
         self.ending = ending
+        self.tells_success = tells_success
         self.actions: list[Any] = []
 
-    def observe(self) -> np.ndarray:
+    def observe(self) -> Any:
+        if not isinstance(self.observation_space, spaces.Box):
+            self.observation_space.seed(self.time)
+            return self.observation_space.sample()
         flat = np.resize([self.episode, float(self.time)], self.observation_space.shape)
         return flat.astype(self.observation_space.dtype)
 
@@ -37,7 +48,8 @@ class Scripted(gymnasium.Env):
         self.time += 1
         over = self.time == 3
         terminated, truncated = over and "terminated" in self.ending, over and "truncated" in self.ending
-        return self.observe(), 10.0 + self.time, terminated, truncated, {}
+        info = {"is_success": self.episode > 0.5} if over and self.tells_success else {}
+        return self.observe(), 10.0 + self.time, terminated, truncated, info
 
 
 def recorded(made: list[Scripted], **options: Any) -> Callable[[], gymnasium.Env]:
@@ -93,26 +105,77 @@ def test_box_actions_take_the_spaces_shape_and_type() -> None:
     assert made[0].actions[0].dtype == np.float64
 
 
+def test_several_actions_take_the_spaces_shape_numbers_and_type() -> None:
+    made: list[Scripted] = []
+    space = spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [0, -1]])
+    environment = GymnasiumHost(recorded(made, action_space=space), [0], 1)
+    environment.reset()
+    environment.step(environment.spec.actions.for_environment(np.array([[[1, 2, 3, 4]]], np.int32)))
+    np.testing.assert_array_equal(made[0].actions[0], [[1, 3], [3, 3]])
+    assert made[0].actions[0].dtype == np.int64
+
+
+def test_switches_are_actions_of_two_choices() -> None:
+    made: list[Scripted] = []
+    environment = GymnasiumHost(recorded(made, action_space=spaces.MultiBinary(3)), [0], 1)
+    environment.reset()
+    environment.step(environment.spec.actions.for_environment(np.array([[[1, 0, 1]]], np.int32)))
+    np.testing.assert_array_equal(made[0].actions[0], [1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Discrete(5),
+        spaces.MultiDiscrete([2, 3]),
+        spaces.Dict(z=spaces.Box(-1, 1, (2, 2)), a=spaces.Dict(b=spaces.Discrete(3))),
+        spaces.Tuple((spaces.Discrete(2), spaces.Box(0, 255, (2,), np.uint8))),
+    ],
+)
+def test_structured_observations_arrive_as_vectors(space: Any) -> None:
+    made: list[Scripted] = []
+    environment = GymnasiumHost(recorded(made, observation_space=space), [0, 1], 2)
+    assert environment.reset().shape == (2, 2, spaces.flatdim(space))
+    for time in (1, 2):
+        observation = environment.step(np.zeros((2, 2), int)).observation
+        assert observation.dtype == np.float32
+        space.seed(time)
+        expected = spaces.flatten(space, space.sample()).astype(np.float32)
+        np.testing.assert_array_equal(observation, np.broadcast_to(expected, observation.shape))
+
+
 def test_float_observations_of_any_rank_and_images_pass() -> None:
     tall = GymnasiumHost(recorded([], observation_space=spaces.Box(-1, 1, (2, 3, 4, 5))), [0], 1)
     assert tall.reset().shape == (1, 1, 2, 3, 4, 5)
     assert not tall.spec.is_image
-    image = GymnasiumHost(recorded([], observation_space=spaces.Box(0, 255, (3, 8, 8), np.uint8)), [0], 1)
+    image = GymnasiumHost(recorded([], observation_space=spaces.Box(0, 255, (3, 40, 36), np.uint8)), [0], 1)
     assert image.reset().dtype == np.uint8
     assert image.spec.is_image
 
 
-BOX = spaces.Box(-1, 1, (2,))
+def test_success_is_taken_from_where_stable_baselines_looks_for_it() -> None:
+    environment = GymnasiumHost(recorded([], tells_success=True), [0, 1], 4)
+    episode = environment.reset()[..., 0]
+    steps = [environment.step(np.zeros((2, 4), int)) for _ in range(4)]
+    assert [step.success is None for step in steps] == [True, True, False, True]
+    assert steps[2].success.dtype == bool
+    np.testing.assert_array_equal(steps[2].success, episode > 0.5)
+    assert len(set(steps[2].success.ravel())) == 2
+
+
+def test_who_does_not_tell_has_not_succeeded() -> None:
+    tells = iter([True, False, True, False])
+    environment = GymnasiumHost(lambda: Scripted(tells_success=next(tells)), [0, 7], 2)
+    episode = environment.reset()[..., 0]
+    success = [environment.step(np.zeros((2, 2), int)).success for _ in range(3)][2]
+    np.testing.assert_array_equal(success, (episode > 0.5) & [True, False])
+    assert success.any()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"observation_space": spaces.Dict(a=BOX)}, "observations must be .*, not Dict;"),
-        ({"observation_space": spaces.Discrete(3)}, "observations must be .*, not Discrete;"),
-        ({"observation_space": spaces.Box(0, 9, (2,), np.int32)}, r"not Box of int32 with shape \(2,\);"),
-        ({"observation_space": spaces.Box(0, 9, (2,), np.uint8)}, r"not Box of uint8 with shape \(2,\);"),
-        ({"action_space": spaces.MultiDiscrete([2, 2])}, "actions must be .*, not MultiDiscrete$"),
+        ({"observation_space": spaces.Dict(a=spaces.Text(3))}, r"observation\['a'\] is of the space Text"),
         ({"action_space": spaces.Box(0, 9, (2,), np.int32)}, "actions must be .*, not Box of int32"),
     ],
 )

@@ -96,3 +96,29 @@ def test_arguments_are_checked() -> None:
     assert "at least one seed" in refusal("Pendulum-v1", [], 1)
     assert "at least one seed" in refusal("Pendulum-v1", [0], 0)
     assert "seeds must be between 0 and" in refusal("Pendulum-v1", [-1], 1)
+
+
+@pytest.mark.parametrize(
+    ("env", "package", "extra"),
+    [
+        ("gymnasium:MiniGrid-Empty-5x5-v0", "minigrid", "trustax[minigrid]"),
+        ("gymnasium:ALE/Pong-v5", "ale_py", "trustax[atari]"),
+        ("gymnasium:Ant-v5", "mujoco", "trustax[mujoco]"),
+    ],
+)
+def test_a_missing_package_is_named_also_where_it_would_register_the_id(
+    env: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in [name for name in sys.modules if name.startswith(("gymnasium.envs.mujoco", package))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert refusal(env).endswith(f'cannot be made: a dependency is not installed: pip install "{extra}"')
+
+
+def test_what_moved_elsewhere_is_not_a_missing_package() -> None:
+    with pytest.warns(DeprecationWarning, match="HalfCheetah-v3 is out of date"):
+        assert "moved to the gymnasium-robotics project" in refusal("gymnasium:HalfCheetah-v3")
+
+
+def test_a_module_that_is_not_found_is_looked_for_in_this_folder() -> None:
+    assert refusal("gymnasium:no_such_module:Some-v0").endswith("is found with PYTHONPATH=.")

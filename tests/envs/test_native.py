@@ -61,7 +61,8 @@ def test_a_whole_episode_stays_near_gymnasiums(env_id: str) -> None:
     _, timesteps = jax.lax.scan(environment.step, state, actions[:, None, None])
     for row in range(200):
         *expected, _ = env.step(actions[row])
-        for ours, theirs in zip(jax.tree.map(lambda leaf, row=row: leaf[row, 0, 0], timesteps), expected, strict=True):
+        stepped = jax.tree.map(lambda leaf, row=row: leaf[row, 0, 0], timesteps)[:4]
+        for ours, theirs in zip(stepped, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-3)
         if any(expected[2:]):
             break

@@ -24,7 +24,7 @@ from trustax.algorithms.base import (
     make_batch,
 )
 from trustax.clip_bounds import categorical_bounds, gaussian_bounds
-from trustax.distributions import Categorical
+from trustax.distributions import DiagonalGaussian
 from trustax.objectives import clipped_surrogate, expectation
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
@@ -51,12 +51,12 @@ class TRGPPO(FirstOrder):
         return improve(self, self._objective, state, batch, progress, key)
 
     def _bounds(self, batch: Batch, progress: Progress) -> tuple[Float[Array, " batch"], Float[Array, " batch"]]:
-        """lₜ and uₜ, which the old policy alone determines."""
+        """lₜ and uₜ, which the old policy alone determines; several choices are one, by their joint probability."""
         old = batch.old_distribution
-        if isinstance(old, Categorical):
-            lower, upper = categorical_bounds(jnp.exp(batch.old_log_prob), self.kl_radius)
-            return 1 - (1 - lower) * progress.remaining, 1 + (upper - 1) * progress.remaining
-        return gaussian_bounds((batch.action - old.mean) * jnp.exp(-old.log_std), self.clip_range)
+        if isinstance(old, DiagonalGaussian):
+            return gaussian_bounds((batch.action - old.mean) * jnp.exp(-old.log_std), self.clip_range)
+        lower, upper = categorical_bounds(jnp.exp(batch.old_log_prob), self.kl_radius)
+        return 1 - (1 - lower) * progress.remaining, 1 + (upper - 1) * progress.remaining
 
     def _objective(
         self, new: Evaluation, batch: Batch, remaining: Float[Array, ""]

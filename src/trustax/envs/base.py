@@ -40,6 +40,9 @@ class CompiledEnvironment(Protocol):
     resumable: bool
     """Whether the state is all there is, so that saving it is enough to continue exactly."""
 
+    on_cpu: bool
+    """Whether it steps on one CPU device alone, wherever the learners are."""
+
     def reset(self) -> tuple[EnvState, Array]:
         """The state at the start and the first observations, `seed env ...`."""
         ...
@@ -82,7 +85,7 @@ class Stepped:
 
     def step(self, action: np.ndarray) -> TimeStep:
         self._state, timestep = self._step(self._state, action)
-        return TimeStep(*map(np.asarray, timestep))
+        return jax.tree.map(np.asarray, timestep)
 
     def close(self) -> None:
         self._environment.close()

@@ -1,7 +1,8 @@
 """Which engine runs an environment, and the environment made wide by it.
 
-Engines, from the fastest to the slowest: `native` (JAX), `envpool` (C++), `gymnasium` (Python). An id may
-name one with a prefix, as in `gymnasium:Pendulum-v1`; a bare id goes to the fastest that has it.
+An id may name its engine with a prefix, as in `gymnasium:Pendulum-v1`. A bare id goes to the fastest of `native` (JAX),
+`envpool` (C++) and `gymnasium` (Python) that has it. `gymnax` (JAX) has environments of the same names that are not
+quite the same, so it runs only what is asked of it.
 """
 
 import difflib
@@ -11,13 +12,14 @@ from typing import Any, Literal, overload
 import gymnasium
 
 from trustax.envs.base import CompiledEnvironment, HostEnvironment, Stepped
-from trustax.envs.envpool import EnvPoolCompiled, EnvPoolHost, can_compile, envpool_ids
-from trustax.envs.gymnasium import GymnasiumHost
+from trustax.envs.envpool import envpool_ids, make_envpool
+from trustax.envs.gymnasium import GymnasiumHost, family_of
+from trustax.envs.gymnax import gymnax_definition, gymnax_ids
 from trustax.envs.native import DEFINITIONS, Definition, NativeEnvironment
 from trustax.errors import TrustaxError
 
-ENGINES = ("native", "envpool", "gymnasium")
-_INSTALL_ENVPOOL = 'EnvPool is not installed: pip install "trustax[envpool]"'
+FOR_BARE_IDS = ("native", "envpool", "gymnasium")
+ENGINES = (*FOR_BARE_IDS, "gymnax")
 
 Environment = str | Callable[[], gymnasium.Env] | Definition
 """What a user may name an environment by: an id, a callable that makes one, a definition in JAX."""
@@ -50,13 +52,14 @@ def make(
     if any(not 0 <= seed < 2**32 for seed in seeds):
         raise TrustaxError(f"seeds must be between 0 and 2**32 - 1, not {list(seeds)}")
     engine, source = _resolve(env)
-    if engine == "native":
-        wide = NativeEnvironment(DEFINITIONS.get(source, source), seeds, num_envs)
-        return wide if compiled else Stepped(wide)
     if engine == "envpool":
-        form = EnvPoolCompiled if compiled and can_compile() else EnvPoolHost
-        return form(source, seeds, num_envs)
-    return GymnasiumHost(source, seeds, num_envs)
+        return make_envpool(source, seeds, num_envs, compiled)
+    if engine == "gymnasium":
+        return GymnasiumHost(source, seeds, num_envs)
+    if isinstance(source, str):
+        source = DEFINITIONS[source] if engine == "native" else gymnax_definition(source)
+    wide = NativeEnvironment(source, seeds, num_envs)
+    return wide if compiled else Stepped(wide)
 
 
 def engine_of(env: Environment) -> str:
@@ -66,6 +69,16 @@ def engine_of(env: Environment) -> str:
     ('native', 'gymnasium')
     """
     return _resolve(env)[0]
+
+
+def bare_id(env_id: str) -> str:
+    """An id without its engine.
+
+    >>> bare_id("envpool:Hopper-v5"), bare_id("Hopper-v5"), bare_id("gymnasium:my_module:Mine-v0")
+    ('Hopper-v5', 'Hopper-v5', 'my_module:Mine-v0')
+    """
+    engine, colon, rest = env_id.partition(":")
+    return rest if colon and engine in ENGINES else env_id
 
 
 def _resolve(env: Environment) -> tuple[str, Any]:
@@ -86,19 +99,22 @@ def _resolve(env: Environment) -> tuple[str, Any]:
 def _resolve_id(env: str) -> tuple[str, str]:
     prefix, colon, rest = env.partition(":")
     if not colon:
-        for engine in ENGINES:
+        for engine in FOR_BARE_IDS:
             if _has(engine, env):
                 return engine, env
-        raise TrustaxError(f"there is no environment {env!r}{_similar(env, ENGINES)}{_envpool_note()}")
+        if _has("gymnax", env):
+            raise TrustaxError(f"{env!r} is an environment of gymnax, which runs only with its prefix: gymnax:{env}")
+        note = "" if envpool_ids() else f" ({_install('envpool')})"
+        raise TrustaxError(f"there is no environment {env!r}{_similar(env, FOR_BARE_IDS)}{note}")
     if prefix not in ENGINES or not rest:
         raise TrustaxError(
             f"{env!r} must be an id, or an engine and an id, as in 'gymnasium:Pendulum-v1'; the engines are "
             f"{', '.join(ENGINES)}"
         )
-    if prefix == "envpool" and not envpool_ids():
-        raise TrustaxError(f"{env!r}: {_INSTALL_ENVPOOL}")
+    if not _ids(prefix):
+        raise TrustaxError(f"{env!r}: {_install(prefix)}")
     if not _has(prefix, rest):
-        others = [engine for engine in ENGINES if engine != prefix and _has(engine, rest)]
+        others = [engine for engine in FOR_BARE_IDS if engine != prefix and _has(engine, rest)]
         hint = f", but {' and '.join(others)} can run it" if others else _similar(rest, [prefix])
         raise TrustaxError(f"{prefix} has no environment {rest!r}{hint}")
     return prefix, rest
@@ -109,12 +125,14 @@ def _ids(engine: str) -> list[str]:
         "native": lambda: list(DEFINITIONS),
         "envpool": envpool_ids,
         "gymnasium": lambda: list(gymnasium.registry),
+        "gymnax": gymnax_ids,
     }[engine]()
 
 
 def _has(engine: str, env_id: str) -> bool:
-    # "module:Env-v0" asks Gymnasium to import the module, which registers the environment only then.
-    return env_id in _ids(engine) or (engine == "gymnasium" and ":" in env_id)
+    # "module:Env-v0" asks Gymnasium to import the module, which registers the environment only then. So do families.
+    imported = engine == "gymnasium" and (":" in env_id or family_of(env_id) is not None)
+    return env_id in _ids(engine) or imported
 
 
 def _similar(env_id: str, engines: Sequence[str]) -> str:
@@ -123,5 +141,5 @@ def _similar(env_id: str, engines: Sequence[str]) -> str:
     return f"; did you mean {' or '.join(known[match] for match in matches)}?" if matches else ""
 
 
-def _envpool_note() -> str:
-    return "" if envpool_ids() else f" ({_INSTALL_ENVPOOL})"
+def _install(engine: str) -> str:
+    return f'{engine} is not installed: pip install "trustax[{engine}]"'

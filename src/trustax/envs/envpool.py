@@ -4,7 +4,8 @@ What to know of it:
 
 - EnvPool reports a termination that falls on the time limit as a truncation only.
 - `reset` starts new episodes but does not rewind the random streams: those are fixed when the pool is made.
-- The compiled form runs on CPU. On a GPU its rewards arrive as zeros.
+- The compiled form runs on the CPU, also where there is a GPU: as a GPU's program its rewards would arrive as zeros.
+- A convolutional policy is too slow for the CPU, so with a GPU images are stepped from Python.
 - EnvPool is imported when first needed, since it may be absent and takes more than a second.
 """
 
@@ -17,8 +18,10 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from trustax.envs import atari, minigrid
 from trustax.envs.base import environment_seed
 from trustax.envs.spaces import spec_of, to_batch
+from trustax.observations import flatten
 from trustax.types import TimeStep
 
 
@@ -31,45 +34,64 @@ def envpool_ids() -> list[str]:
     return list(envpool.list_all_envs())
 
 
-def can_compile() -> bool:
-    """Whether EnvPool steps inside compiled code here: a CPU backend, on Linux."""
-    return jax.default_backend() == "cpu" and sys.platform == "linux"
+def make_envpool(env_id: str, seeds: Sequence[int], num_envs: int, compiled: bool) -> "EnvPoolCompiled | EnvPoolHost":
+    """The environments of an id, compiled if that is asked for and pays here."""
+    pool = Pool(env_id, seeds, num_envs)
+    pays = sys.platform == "linux" and (jax.default_backend() == "cpu" or not pool.spec.is_image)
+    return EnvPoolCompiled(pool) if compiled and pays else EnvPoolHost(pool)
 
 
-class _Pool:
+class Pool:
     """One pool of `seed x env` environments, and the way between its flat batch and the axes `seed env`."""
 
     def __init__(self, env_id: str, seeds: Sequence[int], num_envs: int) -> None:
         import envpool
 
+        self._env_id = env_id
+        self._options = atari.envpool_options(env_id)
         self._axes = (len(seeds), num_envs)
         self.raw = envpool.make(
             env_id,
             env_type="gymnasium",
             num_envs=len(seeds) * num_envs,
             seed=[environment_seed(seed, env) for seed in seeds for env in range(num_envs)],
+            **self._options,
         )
+        self.spec = spec_of(f"envpool:{env_id}", self._observation_space(), self.raw.action_space)
+        # Gymnasium's Discrete says int64 where the C++ code reads int32.
+        self._action_dtype = self.raw.spec.action_array_spec["action"].dtype
+
+    def _observation_space(self) -> Any:
+        if minigrid.is_minigrid(self._env_id):
+            return minigrid.observation_space(self._env_id)
         with warnings.catch_warnings():
             # EnvPool's bounds of observations are often wrong, and Gymnasium warns of some. We use none.
             warnings.simplefilter("ignore")
-            observation_space = self.raw.observation_space
-        self.spec = spec_of(f"envpool:{env_id}", observation_space, self.raw.action_space)
-        # Gymnasium's Discrete says int64 where the C++ code reads int32.
-        self._action_dtype = self.raw.spec.action_array_spec["action"].dtype
+            return self.raw.observation_space
 
     def action(self, action: Any) -> Any:
         return to_batch(action, self.raw.action_space, self._action_dtype)
 
     def observation(self, batch: Any) -> Any:
+        if minigrid.is_minigrid(self._env_id):
+            batch = minigrid.to_vector(self._env_id, batch)
+        elif self.spec.parts is not None:
+            batch = flatten(self.spec.parts, batch)
         return self._wide(batch).astype(self.spec.observation_dtype)
 
-    def timestep(self, observation: Any, reward: Any, terminated: Any, truncated: Any, _: Any) -> TimeStep:
-        return TimeStep(
+    def timestep(self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> TimeStep:
+        timestep = TimeStep(
             self.observation(observation),
             self._wide(reward).astype(np.float32),
             self._wide(terminated),
             self._wide(truncated),
         )
+        if minigrid.is_minigrid(self._env_id):
+            return timestep._replace(success=timestep.terminated & (timestep.reward > 0))
+        if self._options:
+            score, over = atari.score_and_over(info, terminated, truncated)
+            return timestep._replace(score=self._wide(score), over=self._wide(over))
+        return timestep
 
     def _wide(self, batch: Any) -> Any:
         return batch.reshape(self._axes + batch.shape[1:])
@@ -78,9 +100,9 @@ class _Pool:
 class EnvPoolHost:
     """EnvPool stepped from Python: a `HostEnvironment`."""
 
-    def __init__(self, env_id: str, seeds: Sequence[int], num_envs: int) -> None:
-        self._pool = _Pool(env_id, seeds, num_envs)
-        self.spec = self._pool.spec
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.spec = pool.spec
 
     def reset(self) -> np.ndarray:
         observation, _ = self._pool.raw.reset()
@@ -105,10 +127,11 @@ class EnvPoolCompiled:
     """
 
     resumable = False
+    on_cpu = True
 
-    def __init__(self, env_id: str, seeds: Sequence[int], num_envs: int) -> None:
-        self._pool = _Pool(env_id, seeds, num_envs)
-        self.spec = self._pool.spec
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.spec = pool.spec
         with jax.enable_x64(True):
             self._handle, self._receive, _, self._step = self._pool.raw.xla()
 

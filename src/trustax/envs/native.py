@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Int, Key, Shaped
 
 from trustax.envs.cartpole import CartPole
 from trustax.envs.pendulum import Pendulum
+from trustax.envs.unlock import Unlock, UnlockPickup
 from trustax.types import EnvSpec, TimeStep
 
 
@@ -68,7 +69,21 @@ class Definition(Protocol):
         ...
 
 
-DEFINITIONS: dict[str, Definition] = {"CartPole-v1": CartPole(), "Pendulum-v1": Pendulum()}
+@runtime_checkable
+class GoalDefinition(Definition, Protocol):
+    """An environment whose episodes succeed or fail."""
+
+    def succeeded(self, state: Any) -> Any:
+        """Whether the goal is reached in a state."""
+        ...
+
+
+DEFINITIONS: dict[str, Definition] = {
+    "CartPole-v1": CartPole(),
+    "MiniGrid-Unlock-v0": Unlock(),
+    "MiniGrid-UnlockPickup-v0": UnlockPickup(),
+    "Pendulum-v1": Pendulum(),
+}
 """The environments that Trustax brings along, by Gymnasium's names."""
 
 
@@ -85,6 +100,7 @@ class NativeEnvironment:
     """`num_envs` copies of a definition for each seed: a `CompiledEnvironment`."""
 
     resumable = True
+    on_cpu = False
 
     def __init__(self, definition: Definition, seeds: Sequence[int], num_envs: int) -> None:
         self.spec = definition.spec
@@ -123,11 +139,17 @@ class NativeEnvironment:
             reward=jnp.where(running, reward, 0.0).astype(jnp.float32),
             terminated=terminated,
             truncated=truncated,
+            success=self._success(inner, terminated | truncated),
         )
         return NativeState(inner, key, elapsed, terminated | truncated), timestep
 
     def close(self) -> None:
         """There is nothing to close."""
+
+    def _success(self, inner: Any, ended: Bool[Array, "seed env"]) -> Bool[Array, "seed env"] | None:
+        if not isinstance(self._definition, GoalDefinition):
+            return None
+        return ended & _wide(self._definition.succeeded)(inner)
 
     def _restart(self, key: Key[Array, "seed env"]) -> tuple[Key[Array, "seed env"], Any]:
         """The keys of the episodes to come, and the first states of this one."""

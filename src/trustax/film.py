@@ -1,0 +1,59 @@
+"""Images one after another as a film: a GIF, or an MP4 with the extra `record`."""
+
+import itertools
+import math
+import subprocess
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from PIL import Image
+
+from trustax.errors import TrustaxError
+
+FASTEST_GIF = 50
+"""Frames a second: viewers take less than two hundredths of a second for a mistake, and slow down."""
+
+
+def writer_for(path: Path) -> Callable[[Path, Iterable[Image.Image], float], None]:
+    """What writes images to such a file, at so many frames a second; what cannot be written is refused at once."""
+    if not path.parent.is_dir():
+        raise TrustaxError(f"{path} cannot be written: there is no folder {path.parent}")
+    if path.suffix.lower() == ".gif":
+        return _write_gif
+    if path.suffix.lower() != ".mp4":
+        raise TrustaxError(f"a recording is a .gif or an .mp4, not {path.name!r}")
+    try:
+        from imageio_ffmpeg import get_ffmpeg_exe
+    except ImportError:
+        raise TrustaxError(
+            'an .mp4 needs imageio-ffmpeg: pip install "trustax[record]"; a .gif needs nothing'
+        ) from None
+    return partial(_write_mp4, program=get_ffmpeg_exe())
+
+
+def _write_gif(path: Path, images: Iterable[Image.Image], fps: float) -> None:
+    # Where a viewer could not keep up, every second frame or fewer are kept, and time still runs as it did.
+    stride = math.ceil(fps / FASTEST_GIF)
+    kept = itertools.islice(images, 0, None, stride)
+    hundredths = round(100 * stride / fps)
+    next(kept).save(path, save_all=True, append_images=kept, duration=10 * hundredths, loop=0)
+
+
+def _write_mp4(path: Path, images: Iterable[Image.Image], fps: float, program: str) -> None:
+    images = iter(images)
+    first = next(images)
+    even = (first.width - first.width % 2, first.height - first.height % 2)  # as the codec wants it
+    source = f"-f rawvideo -pix_fmt rgb24 -s {even[0]}x{even[1]} -r {fps} -i -"
+    command = [program, "-y", "-loglevel", "error", *source.split(), "-pix_fmt", "yuv420p", str(path)]
+    # imageio-ffmpeg's own writer forks, which JAX does not survive in all cases.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as ffmpeg:
+        assert ffmpeg.stdin is not None
+        try:
+            for image in itertools.chain([first], images):
+                ffmpeg.stdin.write(image.crop((0, 0, *even)).convert("RGB").tobytes())
+        except BrokenPipeError:
+            pass  # it has stopped, and says why
+        _, said = ffmpeg.communicate()
+    if ffmpeg.returncode:
+        raise OSError(" ".join(said.decode().split()))
