@@ -1,0 +1,172 @@
+"""What a finished run leaves in `results/`: one small JSON file, from which tables and figures are made.
+
+It holds the run's full definition, the learning curve of every seed, and where and how long it ran. Seeds may be spread
+over several files: those that differ in nothing else are one cell of a table.
+"""
+
+import hashlib
+import json
+import platform
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from trustax.errors import TrustaxError
+from trustax.journal import STEP, Record
+from trustax.run import Run, from_json, to_json
+from trustax.terminal import RETURN
+
+SUCCESS = "rollout/success_rate"
+POINTS = 200
+"""A curve is thinned to at most this many points, the last always among them."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run, or several that differ in their seeds alone."""
+
+    run: Run
+    """its seeds are those of the rows below, in order, where there was one file"""
+    method: str
+    """the name under which tables list it"""
+    steps: list[int]
+    returns: np.ndarray
+    """mean raw return of the last 100 episodes, `seed point`; NaN before the first episode"""
+    successes: np.ndarray | None
+    """success rate of the last 100 episodes, likewise"""
+    seconds: float
+    versions: dict[str, str]
+    hardware: str
+
+    @property
+    def final(self) -> np.ndarray:
+        """The last point of each seed."""
+        return self.returns[:, -1]
+
+    @property
+    def best(self) -> np.ndarray:
+        """The highest point of each seed."""
+        return np.nanmax(self.returns, axis=1)
+
+
+def outcome_of(run: Run, method: str, records: list[Record], seconds: float) -> Outcome:
+    """What the records of a finished run amount to."""
+    kept = [*records[: -1 : max(1, len(records) // (POINTS - 1))], records[-1]]
+    return Outcome(
+        run=run,
+        method=method,
+        steps=[record[STEP] for record in kept],
+        returns=_curve(kept, RETURN),
+        successes=_curve(kept, SUCCESS) if SUCCESS in records[-1] else None,
+        seconds=seconds,
+        versions={name: _version(name) for name in ("trustax", "jax", "envpool", "gymnasium")}
+        | {"python": platform.python_version()},
+        hardware=_hardware(),
+    )
+
+
+def digest(run: Run) -> str:
+    """Eight letters for a run's definition, seeds left out; alike in every process."""
+    definition = to_json(replace(run, seed=0, num_seeds=1))
+    return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def write(outcome: Outcome, folder: Path) -> Path:
+    """Leave an outcome in a folder, in the place of an earlier one of the same run."""
+    run = outcome.run
+    seeds = f"{run.seed}-{run.seed + run.num_seeds - 1}"
+    path = folder / f"{_plain(run.env_id)}__{_plain(outcome.method)}__{digest(run)}__{seeds}.json"
+    content = {
+        "method": outcome.method,
+        "final": _rounded(outcome.final),
+        "best": _rounded(outcome.best),
+        "seconds": round(outcome.seconds, 1),
+        "versions": outcome.versions,
+        "hardware": outcome.hardware,
+        "run": to_json(run),
+        "steps": outcome.steps,
+        "returns": [_rounded(row) for row in outcome.returns],
+        "successes": None if outcome.successes is None else [_rounded(row) for row in outcome.successes],
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in content.items())
+    path.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+    return path
+
+
+def read(folder: Path) -> list[Outcome]:
+    """Every outcome in a folder; those that differ in their seeds alone are joined."""
+    cells: dict[tuple[str, str], list[Outcome]] = {}
+    for path in sorted(folder.glob("*.json")):
+        outcome = _read(path)
+        cells.setdefault((outcome.method, digest(outcome.run)), []).append(outcome)
+    return [_joined(cell) for cell in cells.values()]
+
+
+def _read(path: Path) -> Outcome:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Outcome(
+            run=from_json(content["run"]),
+            method=content["method"],
+            steps=content["steps"],
+            returns=_array(content["returns"]),
+            successes=None if content["successes"] is None else _array(content["successes"]),
+            seconds=content["seconds"],
+            versions=content["versions"],
+            hardware=content["hardware"],
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TrustaxError) as error:
+        raise TrustaxError(f"{path} is no result of Trustax: {error}") from error
+
+
+def _joined(cell: list[Outcome]) -> Outcome:
+    if len(cell) == 1:
+        return cell[0]
+    successes = [outcome.successes for outcome in cell if outcome.successes is not None]
+    return replace(
+        cell[0],
+        returns=np.concatenate([outcome.returns for outcome in cell]),
+        successes=np.concatenate(successes) if successes else None,
+        seconds=sum(outcome.seconds for outcome in cell),
+    )
+
+
+def _plain(name: str) -> str:
+    """A name as part of a file's.
+
+    >>> _plain("MCPO N=10 β_max=1")
+    'MCPO-N-10-max-1'
+    """
+    return "-".join(re.findall(r"[A-Za-z0-9.]+", name))
+
+
+def _curve(records: Iterable[Record], metric: str) -> np.ndarray:
+    return _array([record[metric] for record in records]).T
+
+
+def _array(values: list[Any]) -> np.ndarray:
+    return np.array(values, dtype=float)  # None, where nothing was known yet, becomes NaN
+
+
+def _rounded(values: np.ndarray) -> list[float | None]:
+    return [None if np.isnan(value) else round(float(value), 3) for value in values]
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _hardware() -> str:
+    device = jax.devices()[0]
+    kind = "CPU" if device.platform == "cpu" else device.device_kind
+    return f"{kind}, {len(jax.devices())} device(s), {platform.machine()}"

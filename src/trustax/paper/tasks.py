@@ -1,0 +1,126 @@
+"""The tasks of the paper with its settings, by name; an environment id alone finds its task too.
+
+>>> task("hopper").env_id
+'Hopper-v5'
+>>> task_of("envpool:Hopper-v4").num_envs
+16
+>>> task_of("CartPole-v1") is None
+True
+"""
+
+import dataclasses
+import difflib
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trustax.algorithms import Algorithm
+from trustax.algorithms.base import FirstOrder
+from trustax.envs.atari import is_atari
+from trustax.envs.engines import ENGINES
+from trustax.errors import TrustaxError
+from trustax.run import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """An environment, how long it is trained, and with which settings: the rows of the paper's table of settings.
+
+    How a time limit is treated is not among them: it is a protocol of a whole experiment (`Run.bootstrap_truncation`).
+    """
+
+    env_id: str
+    total_timesteps: int = 1_000_000
+    num_envs: int = 4
+    horizon: int = 2048
+    num_epochs: int = 10
+    num_minibatches: int = 64
+    learning_rate: float = 3e-4
+    value_cost: float = 0.5
+    entropy_cost: float = 0.0
+    normalize_rewards: bool = True
+
+    def run(self, algorithm: Algorithm, **settings: Any) -> Run:
+        """The run of an algorithm on this task; `settings` are fields of `Run` that shall differ."""
+        names = ("env_id", "total_timesteps", "num_envs", "horizon", "normalize_rewards")
+        own = {name: getattr(self, name) for name in names}
+        return Run(algorithm=self.tuned(algorithm), **own | settings)
+
+    def tuned(self, algorithm: Algorithm) -> Algorithm:
+        """The algorithm with the task's settings. TRPO and ACKTR have step sizes and costs of their own."""
+        names = ["num_minibatches"]
+        if isinstance(algorithm, FirstOrder):
+            names += ["num_epochs", "learning_rate", "value_cost", "entropy_cost"]
+        known = {field.name for field in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
+        return replace(algorithm, **{name: getattr(self, name) for name in names if name in known})  # type: ignore[type-var]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.num_envs} environments × {self.horizon} steps an iteration, {self.num_epochs} epochs of "
+            f"{self.num_minibatches} minibatches, learning rate {self.learning_rate:g}, c₁ {self.value_cost:g}, "
+            f"c₂ {self.entropy_cost:g}"
+        )
+
+
+def _mujoco(name: str) -> Task:
+    return Task(env_id=f"{name}-v5", total_timesteps=10_000_000, num_envs=16, num_minibatches=32)
+
+
+def _atari(name: str) -> Task:
+    return Task(
+        env_id=f"{name}-v5",
+        total_timesteps=10_000_000,
+        num_envs=32,
+        horizon=128,
+        num_epochs=4,
+        num_minibatches=32,
+        learning_rate=2.5e-4,
+        value_cost=1.0,
+        entropy_cost=0.01,
+        normalize_rewards=False,  # their sign alone is learnt from
+    )
+
+
+TASKS: dict[str, Task] = {
+    "pendulum": Task(env_id="Pendulum-v1"),
+    "lunar-lander": Task(env_id="LunarLander-v3"),
+    "bipedal-walker": Task(env_id="BipedalWalker-v3", total_timesteps=5_000_000, num_envs=32),
+    "bipedal-walker-hardcore": Task(env_id="BipedalWalkerHardcore-v3", total_timesteps=50_000_000, num_envs=128),
+    "unlock": Task(env_id="MiniGrid-Unlock-v0", total_timesteps=100_000),
+    "unlock-pickup": Task(env_id="MiniGrid-UnlockPickup-v0"),
+    "half-cheetah": _mujoco("HalfCheetah"),
+    "walker2d": _mujoco("Walker2d"),
+    "hopper": _mujoco("Hopper"),
+    "ant": _mujoco("Ant"),
+    "humanoid": _mujoco("Humanoid"),
+    "humanoid-standup": _mujoco("HumanoidStandup"),
+    "beam-rider": _atari("BeamRider"),
+    "breakout": _atari("Breakout"),
+    "enduro": _atari("Enduro"),
+    "gopher": _atari("Gopher"),
+    "seaquest": _atari("Seaquest"),
+    "space-invaders": _atari("SpaceInvaders"),
+}
+
+
+def task(name: str) -> Task:
+    """A task by its name."""
+    if name not in TASKS:
+        similar = difflib.get_close_matches(name, TASKS, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(similar)}?" if similar else f"there is {', '.join(TASKS)}"
+        raise TrustaxError(f"the paper has no task {name!r}; {hint}")
+    return TASKS[name]
+
+
+def task_of(env_id: str) -> Task | None:
+    """The task of an environment id, whatever its engine and version; every game of Atari has the settings of one."""
+    engine, colon, rest = env_id.partition(":")
+    bare = rest if colon and engine in ENGINES else env_id
+    for task in TASKS.values():
+        if _unversioned(task.env_id) == _unversioned(bare.removeprefix("ALE/")):
+            return task
+    return _atari("") if is_atari(bare) else None
+
+
+def _unversioned(env_id: str) -> str:
+    return re.sub(r"-v\d+$", "", env_id)

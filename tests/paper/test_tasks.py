@@ -1,0 +1,108 @@
+"""Every task of the paper by its name: the paper's settings, and two iterations of every method."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from trustax.algorithms import ALGORITHMS, MCPO, TRPO
+from trustax.errors import TrustaxError
+from trustax.paper.tasks import TASKS, task, task_of
+from trustax.train import train_run
+
+ATARI = ["beam-rider", "breakout", "enduro", "gopher", "seaquest", "space-invaders"]
+SMALL = {"hidden_sizes": (8,), "value_epochs": 1, "memory_size": 3}
+
+
+@pytest.fixture
+def quick_compilation() -> Iterator[None]:
+    """Programs that run for a moment need no optimized machine code."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def trained(name: str, kind: Any) -> Any:
+    """Two iterations of a task in a small form."""
+    known = {field.name for field in dataclasses.fields(kind)}
+    small = {field: value for field, value in SMALL.items() if field in known}
+    horizon = 4 if name in ATARI else 32
+    tiny = dataclasses.replace(task(name), num_envs=2, horizon=horizon, num_epochs=1, num_minibatches=2)
+    return train_run(tiny.run(kind(**small), total_timesteps=2 * 2 * horizon), quiet=True)
+
+
+# Atari's games differ in the number of actions alone, and their networks take long to compile.
+@pytest.mark.parametrize("method", ALGORITHMS)
+@pytest.mark.parametrize("name", [name for name in TASKS if name not in ATARI[:1] + ATARI[2:]])
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_task_trains_with_every_method(name: str, method: str) -> None:
+    result = trained(name, ALGORITHMS[method])
+    assert len(result.records) == 2
+    assert all(np.isfinite(record["train/loss"]).all() for record in result.records)
+
+
+@pytest.mark.parametrize("name", ATARI[:1] + ATARI[2:])
+@pytest.mark.usefixtures("quick_compilation")
+def test_the_other_games_train(name: str) -> None:
+    assert np.isfinite(trained(name, MCPO).records[-1]["train/loss"]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "num_envs", "horizon", "steps", "epochs", "minibatches", "rate", "value_cost", "entropy_cost"),
+    [
+        ("pendulum", 4, 2048, 1_000_000, 10, 64, 3e-4, 0.5, 0.0),
+        ("bipedal-walker", 32, 2048, 5_000_000, 10, 64, 3e-4, 0.5, 0.0),
+        ("bipedal-walker-hardcore", 128, 2048, 50_000_000, 10, 64, 3e-4, 0.5, 0.0),
+        ("unlock", 4, 2048, 100_000, 10, 64, 3e-4, 0.5, 0.0),
+        ("hopper", 16, 2048, 10_000_000, 10, 32, 3e-4, 0.5, 0.0),
+        ("breakout", 32, 128, 10_000_000, 4, 32, 2.5e-4, 1.0, 0.01),
+    ],
+)
+def test_a_task_has_the_settings_of_the_paper(
+    name: str,
+    num_envs: int,
+    horizon: int,
+    steps: int,
+    epochs: int,
+    minibatches: int,
+    rate: float,
+    value_cost: float,
+    entropy_cost: float,
+) -> None:
+    run = task(name).run(MCPO())
+    assert (run.num_envs, run.horizon, run.total_timesteps) == (num_envs, horizon, steps)
+    assert (run.algorithm.num_epochs, run.algorithm.num_minibatches) == (epochs, minibatches)
+    assert (run.algorithm.learning_rate, run.algorithm.value_cost) == (rate, value_cost)
+    assert run.algorithm.entropy_cost == entropy_cost
+
+
+def test_a_method_with_an_optimizer_of_its_own_keeps_its_step_size() -> None:
+    assert task("breakout").tuned(TRPO()).learning_rate == TRPO().learning_rate
+    assert task("breakout").tuned(TRPO()).num_minibatches == 32
+
+
+def test_settings_may_differ_from_the_paper() -> None:
+    run = task("hopper").run(MCPO(), total_timesteps=1_000_000, num_seeds=3)
+    assert (run.total_timesteps, run.num_seeds, run.num_envs) == (1_000_000, 3, 16)
+
+
+def test_an_environment_id_finds_its_task_whatever_its_engine_and_version() -> None:
+    for env_id in ("Hopper-v5", "Hopper-v4", "envpool:Hopper-v5", "gymnasium:Hopper-v4"):
+        assert task_of(env_id) is TASKS["hopper"]
+    assert task_of("gymnasium:ALE/Breakout-v5") is TASKS["breakout"]
+    assert task_of("BipedalWalkerHardcore-v3") is TASKS["bipedal-walker-hardcore"]
+    assert task_of("CartPole-v1") is None
+
+
+def test_every_game_has_the_settings_of_atari() -> None:
+    pong, breakout = task_of("Pong-v5"), task("breakout")
+    assert pong is not None
+    assert dataclasses.replace(pong, env_id="") == dataclasses.replace(breakout, env_id="")
+
+
+def test_an_unknown_task_is_answered_with_a_similar_one() -> None:
+    with pytest.raises(TrustaxError, match="no task 'hoper'; did you mean hopper"):
+        task("hoper")
