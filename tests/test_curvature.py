@@ -15,7 +15,7 @@ from trustax.networks import Architecture, Policy
 from trustax.objectives import mean_kl
 
 HIDDEN_SIZES = (3, 2)
-both_action_kinds = pytest.mark.parametrize("actions", SPECS)
+both_action_kinds = pytest.mark.parametrize("actions", ["discrete", "box"])
 
 
 def relative_error(got: Any, expected: np.ndarray) -> float:

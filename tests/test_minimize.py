@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trustax.minimize import adam_init, adam_step, over_minibatches
+from trustax.minimize import adam_init, adam_step, over_minibatches, shuffle
 
 
 def numpy_adam(
@@ -66,14 +66,22 @@ def rows_seen(num_rows: int, num_epochs: int, num_minibatches: int, key: jax.Arr
     """The numbers of the rows, `epoch minibatch row`, and a check that leaves stay beside each other."""
     batch = {"row": jnp.arange(num_rows), "pair": jnp.stack([jnp.arange(num_rows)] * 2, axis=1) * 10}
 
-    def look(carry: jax.Array, minibatch: Any, key: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
-        return carry + 1, {"row": minibatch["row"], "pair": minibatch["pair"], "key": jax.random.key_data(key)}
+    num_steps, size = num_epochs * num_minibatches, num_rows // num_minibatches
 
-    steps, seen = over_minibatches(look, jnp.zeros((), jnp.int32), batch, key, num_epochs, num_minibatches)
-    assert steps == num_epochs * num_minibatches == len(seen["row"])
-    np.testing.assert_array_equal(seen["pair"][..., 1], 10 * seen["row"])
-    assert len(np.unique(seen["key"], axis=0)) == steps
-    return np.asarray(seen["row"]).reshape(num_epochs, num_minibatches, -1)
+    def look(carry: Any, minibatch: Any, drawn: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+        step, seen = carry
+        row = jnp.concatenate([minibatch["row"], minibatch["pair"][:, 1], drawn[None]])
+        return (step + 1, seen.at[step].set(row)), {}
+
+    def draw(key: jax.Array) -> jax.Array:
+        return jax.random.randint(key, (), 0, 2**30)
+
+    start = (jnp.zeros((), jnp.int32), jnp.zeros((num_steps, 2 * size + 1), jnp.int32))
+    (steps, seen), _ = over_minibatches(look, start, batch, key, num_epochs, num_minibatches, draw)
+    assert steps == num_steps
+    np.testing.assert_array_equal(seen[:, size:-1], 10 * seen[:, :size])
+    assert len(np.unique(seen[:, -1])) == num_steps
+    return np.asarray(seen[:, :size]).reshape(num_epochs, num_minibatches, -1)
 
 
 def test_every_row_is_seen_once_in_each_epoch_each_time_in_another_order() -> None:
@@ -98,7 +106,7 @@ def test_other_keys_give_other_orders_and_equal_keys_equal_ones() -> None:
 
 
 def test_metrics_are_stacked_in_the_order_of_the_steps() -> None:
-    def step(carry: jax.Array, batch: jax.Array, key: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
+    def step(carry: jax.Array, batch: jax.Array, _: None) -> tuple[jax.Array, dict[str, jax.Array]]:
         return carry + batch.sum(), {"before": carry, "size": jnp.array(batch.shape[0])}
 
     total, metrics = over_minibatches(step, jnp.zeros(()), jnp.ones(8), jax.random.key(0), 2, 4)
@@ -112,7 +120,7 @@ def test_mapped_over_seeds_each_has_the_steps_it_has_alone() -> None:
     keys = jax.random.split(jax.random.key(2), 3)
 
     def fit(batch: jax.Array, key: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
-        def step(carry: Any, rows: jax.Array, key: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+        def step(carry: Any, rows: jax.Array, _: None) -> tuple[Any, dict[str, jax.Array]]:
             x, state = carry
             x, state, norm = adam_step(x, x - rows.mean(axis=0), state, 0.1, 0.5)
             return (x, state), {"norm": norm}
@@ -125,3 +133,11 @@ def test_mapped_over_seeds_each_has_the_steps_it_has_alone() -> None:
     for seed in range(3):
         alone, _ = jax.jit(fit)(data[seed], keys[seed])
         np.testing.assert_allclose(together[seed], alone, rtol=1e-5, atol=1e-7)
+
+
+def test_a_shuffle_puts_every_number_anywhere_with_equal_chance() -> None:
+    orders = np.asarray(jax.vmap(lambda key: shuffle(key, 5))(jax.random.split(jax.random.key(0), 20_000)))
+    np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(5), (20_000, 1)))
+    _, counts = np.unique(orders, axis=0, return_counts=True)
+    assert len(counts) == 120
+    assert ((counts - 20_000 / 120) ** 2 / (20_000 / 120)).sum() < 180  # χ² with 119 degrees of freedom: p = 3e-4

@@ -11,9 +11,10 @@ from trustax.distributions import Categorical
 from trustax.objectives import (
     LOG_RATIO_LIMIT,
     adapt_kl_cost,
-    clipped_surrogate,
-    clipped_value_loss,
+    clipped_gain,
+    clipped_value_error,
     expectation,
+    expectations,
     explained_variance,
     importance_ratio,
     squared_error,
@@ -73,10 +74,10 @@ def test_surrogate_is_the_mean_of_ratio_times_advantage() -> None:
     close(surrogate(RATIO, ADVANTAGE, WEIGHT), (1.0 - 1.0 + 6.0) / 3)
 
 
-def test_clipped_surrogate_is_the_lesser_of_both_products() -> None:
-    close(clipped_surrogate(RATIO, ADVANTAGE, WEIGHT, 0.8, 1.2), (1.0 - 1.0 + 1.2 * 3) / 3)
-    close(clipped_surrogate(RATIO, -ADVANTAGE, WEIGHT, 0.8, 1.2), (-0.8 * 2 + 1.0 - 6.0) / 3)
-    close(clipped_surrogate(RATIO, ADVANTAGE, WEIGHT, -1e9, 1e9), surrogate(RATIO, ADVANTAGE, WEIGHT))
+def test_clipped_gain_is_the_lesser_of_both_products() -> None:
+    close(clipped_gain(RATIO, ADVANTAGE, 0.8, 1.2)[COUNTED], [1.0, -1.0, 1.2 * 3])
+    close(clipped_gain(RATIO, -ADVANTAGE, 0.8, 1.2)[COUNTED], [-0.8 * 2, 1.0, -6.0])
+    close(clipped_gain(RATIO, ADVANTAGE, -1e9, 1e9), RATIO * ADVANTAGE)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_clipping_stops_the_gradient_only_where_the_ratio_has_gone_far_enough(
     ratio: float, advantage: float, slope: float
 ) -> None:
     one = jnp.ones(1)
-    got = jax.grad(lambda r: clipped_surrogate(r, advantage * one, one, 0.8, 1.2))(ratio * one)
+    got = jax.grad(lambda r: clipped_gain(r, advantage * one, 0.8, 1.2).sum())(ratio * one)
     close(got, [slope])
 
 
@@ -101,7 +102,7 @@ def test_at_ratio_one_the_gradient_is_the_policy_gradient(clip_range: float | No
         ratio = importance_ratio(Categorical(logits).log_prob(action), old)
         if clip_range is None:
             return surrogate(ratio, ADVANTAGE, WEIGHT)
-        return clipped_surrogate(ratio, ADVANTAGE, WEIGHT, 1 - clip_range, 1 + clip_range)
+        return expectation(clipped_gain(ratio, ADVANTAGE, 1 - clip_range, 1 + clip_range), WEIGHT)
 
     probabilities = np.exp(np.asarray(logits, np.float64))
     probabilities /= probabilities.sum(-1, keepdims=True)
@@ -111,7 +112,10 @@ def test_at_ratio_one_the_gradient_is_the_policy_gradient(clip_range: float | No
 
 
 def test_rows_of_weight_zero_have_no_gradient() -> None:
-    slope = jax.grad(lambda value: clipped_value_loss(value, ADVANTAGE, ADVANTAGE + 1, WEIGHT, 0.2))(RATIO)
+    def loss(value: jax.Array) -> jax.Array:
+        return expectation(clipped_value_error(value, ADVANTAGE, ADVANTAGE + 1, 0.2), WEIGHT)
+
+    slope = jax.grad(loss)(RATIO)
     np.testing.assert_array_equal(np.asarray(slope)[~COUNTED], [0, 0])
 
 
@@ -133,20 +137,23 @@ def test_value_loss_is_the_greater_of_plain_and_clipped(value: float, target: fl
     """The old value is 1 and the range 0.2; a second row does not count."""
 
     def of(value: jax.Array) -> jax.Array:
-        rest = (jnp.array([1.0, 5.0]), jnp.array([target, -7.0]), jnp.array([1.0, 0.0]))
-        return clipped_value_loss(value, *rest, 0.2)
+        errors = clipped_value_error(value, jnp.array([1.0, 5.0]), jnp.array([target, -7.0]), 0.2)
+        return expectation(errors, jnp.array([1.0, 0.0]))
 
     got, got_slope = jax.value_and_grad(of)(jnp.array([value, 3.0]))
     close(got, loss)
     close(got_slope, [slope, 0.0])
 
 
-def test_value_loss_is_a_mean_over_rows_that_count() -> None:
+def test_a_wide_range_leaves_the_plain_value_error() -> None:
     value, old, target = (jnp.asarray(samples(5, seed)) for seed in range(3))
-    v, o, g = (np.asarray(x, np.float64)[COUNTED] for x in (value, old, target))
-    expected = 0.5 * np.maximum((v - g) ** 2, (o + np.clip(v - o, -0.3, 0.3) - g) ** 2).mean()
-    close(clipped_value_loss(value, old, target, WEIGHT, 0.3), expected)
-    close(clipped_value_loss(value, old, target, WEIGHT, 1e9), 0.5 * squared_error(value, target, WEIGHT))
+    close(clipped_value_error(value, old, target, 1e9), 0.5 * (value - target) ** 2)
+
+
+def test_several_expectations_at_once_are_each_its_own() -> None:
+    rows = [jnp.asarray(samples(5, seed)) for seed in range(3)]
+    close(expectations(rows, WEIGHT), [expectation(row, WEIGHT) for row in rows])
+    close(expectations(rows, jnp.zeros(5)), [0.0, 0.0, 0.0])
 
 
 def test_explained_variance_is_that_of_the_rows_that_count() -> None:

@@ -1,7 +1,9 @@
-"""One equation, one function: expectations, surrogates and value losses.
+"""One equation, one function: expectations, and what they are taken of.
 
 Every expectation is a weighted mean, because rows that are no transitions carry weight 0.
 """
+
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -18,6 +20,11 @@ LOG_RATIO_LIMIT = 20.0
 def expectation(samples: Samples, weight: Samples) -> Scalar:
     """Ê[x] = Σ w x / Σ w, and 0 where no row counts."""
     return jnp.sum(weight * samples) / jnp.maximum(jnp.sum(weight), 1.0)
+
+
+def expectations(rows: Sequence[Samples], weight: Samples) -> Float[Array, " row"]:
+    """Ê of several quantities at once: one product, where each by itself would be a loop of its own."""
+    return jnp.stack(rows) @ weight / jnp.maximum(jnp.sum(weight), 1.0)
 
 
 def standardize(samples: Float[Array, "*shape"], weight: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
@@ -38,11 +45,9 @@ def surrogate(ratio: Samples, advantage: Samples, weight: Samples) -> Scalar:
     return expectation(ratio * advantage, weight)
 
 
-def clipped_surrogate(
-    ratio: Samples, advantage: Samples, weight: Samples, lower: Samples | float, upper: Samples | float
-) -> Scalar:
-    """Ê[min(τ A, clip(τ, l, u) A)], PPO's objective."""
-    return expectation(jnp.minimum(ratio * advantage, jnp.clip(ratio, lower, upper) * advantage), weight)
+def clipped_gain(ratio: Samples, advantage: Samples, lower: Samples | float, upper: Samples | float) -> Samples:
+    """min(τ A, clip(τ, l, u) A), PPO's objective."""
+    return jnp.minimum(ratio * advantage, jnp.clip(ratio, lower, upper) * advantage)
 
 
 def mean_kl(p: Distribution, q: Distribution, weight: Samples) -> Scalar:
@@ -60,12 +65,10 @@ def squared_error(value: Samples, target: Samples, weight: Samples) -> Scalar:
     return expectation((value - target) ** 2, weight)
 
 
-def clipped_value_loss(
-    value: Samples, old_value: Samples, target: Samples, weight: Samples, clip_range: float
-) -> Scalar:
-    """½ Ê[max((V - G)², (V_old + clip(V - V_old, ±ε) - G)²)]"""
+def clipped_value_error(value: Samples, old_value: Samples, target: Samples, clip_range: float) -> Samples:
+    """½ max((V - G)², (V_old + clip(V - V_old, ±ε) - G)²)"""
     clipped = old_value + jnp.clip(value - old_value, -clip_range, clip_range)
-    return 0.5 * expectation(jnp.maximum((value - target) ** 2, (clipped - target) ** 2), weight)
+    return 0.5 * jnp.maximum((value - target) ** 2, (clipped - target) ** 2)
 
 
 def explained_variance(value: Samples, target: Samples, weight: Samples) -> Scalar:

@@ -21,7 +21,7 @@ class Run(Generic[SomeAlgorithm]):
     algorithm: SomeAlgorithm
     """The method and its hyperparameters."""
     env_id: str
-    """A Gymnasium id; native:, envpool: or gymnasium: before it chooses an engine."""
+    """A Gymnasium id; native:, envpool:, gymnasium: or gymnax: before it chooses an engine."""
     total_timesteps: int = 1_000_000
     """Environment steps of each seed, rounded down to whole iterations of num_envs * horizon."""
     num_seeds: int = 1

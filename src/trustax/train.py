@@ -13,11 +13,14 @@ from trustax.algorithms import Algorithm
 from trustax.compilation import cache_compilations
 from trustax.curve import plot_curves
 from trustax.envs import CompiledEnvironment, Environment, HostEnvironment, make
+from trustax.envs.atari import is_atari
+from trustax.envs.engines import bare_id
 from trustax.errors import TrustaxError
 from trustax.interrupt import Interrupted, InterruptGuard
 from trustax.iteration import Iteration, Seconds
 from trustax.journal import Journal, Record, finite_values
 from trustax.keeper import Keeper, agent_of, as_dict
+from trustax.placement import use_cores
 from trustax.run import Run
 from trustax.state import RunState, start
 from trustax.terminal import RETURN, Terminal
@@ -72,6 +75,8 @@ def train_run(
 ) -> Result:
     """Train what a `Run` defines; `env` is needed where its id alone does not make the environment."""
     cache_compilations()
+    if not is_atari(bare_id(run.env_id)):  # whose networks are large enough to keep all cores busy
+        use_cores(run.num_seeds)
     environment = make(run.env_id if env is None else env, run.seeds, run.num_envs)
     try:
         keeper = Keeper(None if run_dir is None else Path(run_dir), run, environment, checkpoint_seconds)

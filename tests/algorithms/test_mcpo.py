@@ -15,6 +15,7 @@ from trustax.algorithms import MCPO
 from trustax.algorithms.base import Batch, Evaluation, evaluate, improve, make_batch
 from trustax.algorithms.mcpo import MCPOState, Virtual
 from trustax.attention import Attention
+from trustax.minimize import shuffle
 from trustax.networks import flatten
 from trustax.objectives import expectation, surrogate
 from trustax.types import DiscreteActions, EnvSpec, Metrics, Progress, Rollout
@@ -42,7 +43,7 @@ ONE_POLICY = change(memory_size=1, kl_cost_rule="adaptive", kl_target=1e6)
 MANY_POLICIES = change(
     memory_size=1000, write_rule="interval", write_interval=1, kl_cost_rule="adaptive", kl_target=1e-6
 )
-both_action_kinds = pytest.mark.parametrize("actions", SPECS)
+both_action_kinds = pytest.mark.parametrize("actions", ["discrete", "box"])
 
 
 class Softmax:
@@ -231,7 +232,7 @@ def gradients_of_loss(
 def minibatch_rows(key: Any, settings: Any, num_rows: int) -> np.ndarray:
     """The order of the samples is the library's; everything else in the reference is its own."""
     epochs = jax.random.split(jax.random.split(key)[0], settings.num_epochs)
-    orders = np.stack([jax.random.permutation(epoch, num_rows) for epoch in epochs])
+    orders = np.stack([shuffle(epoch, num_rows) for epoch in epochs])
     size = num_rows // settings.num_minibatches
     return orders[:, : size * settings.num_minibatches].reshape(-1, size)
 
@@ -483,7 +484,9 @@ def test_half_of_the_features_are_distances_and_returns() -> None:
     half, last = change(context_features="half"), trained(SMALL).states[-1]
     _, batch = virtual_and_batch("discrete")
     new, virtual = evaluate(last.policy, batch), evaluate(last.virtual, batch)
-    np.testing.assert_array_equal(half._context(new, virtual, batch), SMALL._context(new, virtual, batch)[:6])
+    np.testing.assert_allclose(
+        half._context(new, virtual, batch)[0], SMALL._context(new, virtual, batch)[0][:6], rtol=1e-6
+    )
     state = jax.eval_shape(partial(half.init, spec=SPECS["discrete"]), jax.random.key(0))
     assert state.attention.hidden_weight.shape == (6, 3)
 

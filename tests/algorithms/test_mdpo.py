@@ -35,7 +35,7 @@ def test_the_original_weight_grows_with_every_iteration() -> None:
     np.testing.assert_allclose(costs(MDPO(kl_cost=0.5, schedule="original", **TINY)), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("actions", SPECS)
+@pytest.mark.parametrize("actions", ["discrete", "box"])
 def test_the_divergence_is_taken_from_the_new_policy_to_the_old(actions: str) -> None:
     """Its first steps from θ_old are KL Fixed's, as both divergences agree to second order; later ones are not."""
     mdpo, fixed = MDPO(kl_cost=2.0, **TINY), KLFixed(kl_cost=2.0, **TINY)

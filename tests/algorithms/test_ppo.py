@@ -14,14 +14,13 @@ from tests.probes import QUICK_COMPILE, SPECS, operation_by_operation, random_ro
 from trustax.algorithms import PPO
 from trustax.algorithms.base import Batch, Evaluation, evaluate, improve, make_batch
 from trustax.networks import Policy, flatten
-from trustax.objectives import surrogate
 from trustax.types import Progress
 
 SMALL = PPO(
     learning_rate=1e-2, num_epochs=2, num_minibatches=4, hidden_sizes=(5, 4), entropy_cost=0.01, clip_range=0.05
 )
 START = Progress(jnp.array(0), jnp.array(4))
-both_action_kinds = pytest.mark.parametrize("actions", SPECS)
+both_action_kinds = pytest.mark.parametrize("actions", ["discrete", "box"])
 
 
 def reference_update(theta: np.ndarray, actions: str, rollout: Any, key: Any) -> tuple[np.ndarray, list[float]]:
@@ -67,7 +66,7 @@ def test_a_huge_clip_range_leaves_the_plain_surrogate(actions: str) -> None:
     first, rollout = algorithm.init(jax.random.key(0), SPECS[actions]), random_rollout(SPECS[actions], 5, 8)
 
     def plain(new: Evaluation, batch: Batch, remaining: Any) -> Any:
-        return surrogate(new.ratio, batch.advantage, batch.weight), {}
+        return new.ratio * batch.advantage, {}
 
     with operation_by_operation(first.policy):
         batch = make_batch(first.policy, rollout, algorithm.discount, algorithm.gae_lambda)
@@ -75,19 +74,6 @@ def test_a_huge_clip_range_leaves_the_plain_surrogate(actions: str) -> None:
         last, metrics = algorithm.update(first, rollout, START, jax.random.key(1))
     np.testing.assert_array_equal(flatten(last), flatten(unclipped))
     np.testing.assert_array_equal(metrics["train/clip_fraction"], 0)
-
-
-def test_clip_fraction_counts_rows_by_their_weight() -> None:
-    batch, new = batch_with_ratios([1.0, 1.3, 0.5, 1.1], weight=[1, 1, 0, 1])
-    _, metrics = PPO(clip_range=0.2)._objective(new, batch, jnp.ones(()))
-    assert float(metrics["train/clip_fraction"]) == pytest.approx(1 / 3)
-
-
-def test_ratios_earn_nothing_beyond_the_range_but_lose_without_limit() -> None:
-    ratios = [1.5, 0.5, 1.5, 0.5]
-    batch, new = batch_with_ratios(ratios, weight=[1, 1, 1, 1], advantage=[1, 1, -1, -1])
-    gain, _ = PPO(clip_range=0.2)._objective(new, batch, jnp.ones(()))
-    assert float(gain) == pytest.approx((1.2 + 0.5 - 1.5 - 0.8) / 4)
 
 
 def batch_with_ratios(
@@ -99,3 +85,16 @@ def batch_with_ratios(
     changes = {"weight": weight} | ({} if advantage is None else {"advantage": advantage})
     batch = dataclasses.replace(batch, **{name: jnp.array(x, jnp.float32) for name, x in changes.items()})
     return batch, dataclasses.replace(evaluate(policy, batch), ratio=jnp.array(ratios))
+
+
+def test_ratios_outside_the_range_count_as_clipped() -> None:
+    batch, new = batch_with_ratios([1.0, 1.3, 0.5, 1.1], weight=[1, 1, 0, 1])
+    _, metrics = PPO(clip_range=0.2)._objective(new, batch, jnp.ones(()))
+    assert metrics["train/clip_fraction"].tolist() == [0, 1, 1, 0]
+
+
+def test_ratios_earn_nothing_beyond_the_range_but_lose_without_limit() -> None:
+    ratios = [1.5, 0.5, 1.5, 0.5]
+    batch, new = batch_with_ratios(ratios, weight=[1, 1, 1, 1], advantage=[1, 1, -1, -1])
+    gain, _ = PPO(clip_range=0.2)._objective(new, batch, jnp.ones(()))
+    assert gain.tolist() == pytest.approx([1.2, 0.5, -1.5, -0.8])

@@ -21,7 +21,7 @@ SMALL = TRPO(hidden_sizes=HIDDEN_SIZES, cg_iterations=3, num_minibatches=2, valu
 START = Progress(jnp.array(0), jnp.array(4))
 KEY = jax.random.key(1)
 FITS = ("lbfgs", "epochs")
-both_action_kinds = pytest.mark.parametrize("actions", SPECS)
+both_action_kinds = pytest.mark.parametrize("actions", ["discrete", "box"])
 both_fits = pytest.mark.parametrize("value_fit", FITS)
 
 
@@ -178,7 +178,11 @@ def test_without_advantages_nothing_moves_but_the_critic(actions: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", [*SPECS.values(), EnvSpec((1, 36, 36), DiscreteActions(3), "uint8")], ids=[*SPECS, "image"]
+    "spec",
+    [
+        pytest.param(SPECS["box"], id="box"),
+        pytest.param(EnvSpec((1, 36, 36), DiscreteActions(3), "uint8"), id="image", marks=pytest.mark.slow),
+    ],
 )
 @both_fits
 def test_the_policy_step_leaves_the_critic_and_the_fit_moves_nothing_else(spec: EnvSpec, value_fit: Any) -> None:

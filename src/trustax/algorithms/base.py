@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key, Shaped
 
 from trustax.advantages import gae
@@ -18,11 +19,10 @@ from trustax.distributions import Distribution
 from trustax.minimize import AdamState, adam_init, adam_step, over_minibatches
 from trustax.networks import Architecture, Policy
 from trustax.objectives import (
-    clipped_value_loss,
+    clipped_value_error,
+    expectations,
     explained_variance,
     importance_ratio,
-    mean_entropy,
-    mean_kl,
     standardize,
 )
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
@@ -116,9 +116,9 @@ class Evaluation(eqx.Module):
     ratio: Float[Array, " batch"]
 
 
-Objective = Callable[[Evaluation, Batch, Any], tuple[Float[Array, ""], Metrics]]
-"""What a method maximizes, and what it tells of it: a function of the new policy on a minibatch, and of the part of
-the run that remains, from 1 at the first update to 0 after the last."""
+Objective = Callable[[Evaluation, Batch, Any], tuple[Float[Array, " batch"], Metrics]]
+"""What a method maximizes the expectation of, sample by sample, and what it tells of it: one number, or one a sample. A
+function of the new policy on a minibatch, and of the part of the run that remains, from 1 at the first update to 0."""
 
 
 def make_batch(policy: Policy, rollout: Rollout, discount: float, gae_lambda: float) -> Batch:
@@ -170,7 +170,7 @@ def improve(
 ) -> tuple[ActorCritic, Metrics]:
     """All epochs and minibatches of one iteration: `ascend` on each."""
 
-    def step(state: ActorCritic, minibatch: Batch, key: Key[Array, ""]) -> tuple[ActorCritic, Metrics]:
+    def step(state: ActorCritic, minibatch: Batch, _: None) -> tuple[ActorCritic, Metrics]:
         return ascend(settings, objective, state, minibatch, progress)
 
     state, metrics = over_minibatches(step, state, batch, key, settings.num_epochs, settings.num_minibatches)
@@ -186,19 +186,21 @@ def ascend(
 
     def loss_of(policy: Policy) -> tuple[Float[Array, ""], Metrics]:
         new = evaluate(policy, batch)
-        gain, metrics = objective(new, batch, remaining)
-        value_loss = clipped_value_loss(
-            new.value, batch.old_value, batch.value_target, batch.weight, settings.value_clip_range
-        )
-        entropy = mean_entropy(new.distribution, batch.weight)
-        loss = -gain + settings.value_cost * value_loss - settings.entropy_cost * entropy
-        return loss, metrics | {
-            "train/loss": loss,
+        gain, told = objective(new, batch, remaining)
+        value_error = clipped_value_error(new.value, batch.old_value, batch.value_target, settings.value_clip_range)
+        rows = {
             "train/policy_gradient_loss": -gain,
-            "train/value_loss": value_loss,
-            "train/entropy_loss": -entropy,
-            "train/approx_kl": mean_kl(batch.old_distribution, new.distribution, batch.weight),
-        }
+            "train/value_loss": value_error,
+            "train/entropy_loss": -new.distribution.entropy(),
+            "train/approx_kl": stop_gradient(batch.old_distribution.kl(new.distribution)),
+        } | {name: stop_gradient(row) for name, row in told.items() if row.ndim}
+        means = dict(zip(rows, expectations(list(rows.values()), batch.weight), strict=True))
+        loss = (
+            means["train/policy_gradient_loss"]
+            + settings.value_cost * means["train/value_loss"]
+            + settings.entropy_cost * means["train/entropy_loss"]
+        )
+        return loss, told | means | {"train/loss": loss}
 
     gradient, metrics = jax.grad(loss_of, has_aux=True)(state.policy)
     policy, adam, norm = adam_step(

@@ -25,7 +25,7 @@ from trustax.algorithms.base import (
     make_batch,
 )
 from trustax.networks import Policy
-from trustax.objectives import adapt_kl_cost, mean_kl, surrogate
+from trustax.objectives import adapt_kl_cost, mean_kl
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
@@ -56,9 +56,11 @@ class KLAdaptive(FirstOrder):
     ) -> tuple[KLAdaptiveState, Metrics]:
         batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
 
-        def objective(new: Evaluation, batch: Batch, remaining: Float[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
-            distance = mean_kl(batch.old_distribution, new.distribution, batch.weight)
-            return surrogate(new.ratio, batch.advantage, batch.weight) - state.kl_cost * distance, {}
+        def objective(
+            new: Evaluation, batch: Batch, remaining: Float[Array, ""]
+        ) -> tuple[Float[Array, " batch"], Metrics]:
+            distance = batch.old_distribution.kl(new.distribution)
+            return new.ratio * batch.advantage - state.kl_cost * distance, {}
 
         learner, metrics = improve(self, objective, state.learner, batch, progress, key)
         kl = mean_kl(batch.old_distribution, evaluate(learner.policy, batch).distribution, batch.weight)

@@ -20,7 +20,6 @@ from trustax.algorithms.base import (
     init_actor_critic,
     make_batch,
 )
-from trustax.objectives import mean_kl, surrogate
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
@@ -42,6 +41,6 @@ class KLFixed(FirstOrder):
 
     def _objective(
         self, new: Evaluation, batch: Batch, remaining: Float[Array, ""]
-    ) -> tuple[Float[Array, ""], Metrics]:
-        distance = mean_kl(batch.old_distribution, new.distribution, batch.weight)
-        return surrogate(new.ratio, batch.advantage, batch.weight) - self.kl_cost * distance, {}
+    ) -> tuple[Float[Array, " batch"], Metrics]:
+        distance = batch.old_distribution.kl(new.distribution)
+        return new.ratio * batch.advantage - self.kl_cost * distance, {}

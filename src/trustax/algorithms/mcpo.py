@@ -12,7 +12,8 @@ Region. NeurIPS 2022. arXiv:2204.09315. What the paper leaves open, and how it i
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -36,7 +37,7 @@ from trustax.distributions import Distribution
 from trustax.memory import PolicyMemory
 from trustax.minimize import AdamState, adam_init, adam_step, over_minibatches
 from trustax.networks import Policy
-from trustax.objectives import adapt_kl_cost, expectation, mean_entropy, mean_kl, squared_error, surrogate
+from trustax.objectives import adapt_kl_cost, expectations, mean_kl, surrogate
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 CONTEXT_LIMIT = 100.0
@@ -127,10 +128,17 @@ class MCPO(FirstOrder):
         """Algorithm 1, lines 4 to 13."""
         batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
 
-        def step(state: MCPOState, minibatch: Batch, key: Key[Array, ""]) -> tuple[MCPOState, Metrics]:
-            return self._step(state, minibatch, progress, key)
+        def step(carry: Any, minibatch: Batch, kept: Float[Array, " slot"]) -> tuple[Any, Metrics]:
+            # Algorithm 1 writes at the end of an update. Doing it when the next one begins is the same, and lets the
+            # memory be changed in place, because all that is read of it is read after.
+            state = _written(*carry)
+            return self._step(state, minibatch, progress, kept)
 
-        state, metrics = over_minibatches(step, state, batch, key, self.num_epochs, self.num_minibatches)
+        draw = partial(dropout_mask, size=self.memory_size, rate=self.dropout)
+        (state, wanted), metrics = over_minibatches(
+            step, (state, jnp.zeros((), bool)), batch, key, self.num_epochs, self.num_minibatches, draw
+        )
+        state = _written(state, wanted)
         if self.kl_cost_rule == "adaptive":
             kl = mean_kl(batch.old_distribution, evaluate(state.policy, batch).distribution, batch.weight)
             kl_cost = adapt_kl_cost(state.kl_cost, kl, self.kl_target)
@@ -138,23 +146,24 @@ class MCPO(FirstOrder):
         return state, metrics | batch_metrics(self, batch, progress)
 
     def _step(
-        self, state: MCPOState, batch: Batch, progress: Progress, key: Key[Array, ""]
-    ) -> tuple[MCPOState, Metrics]:
-        """One minibatch: mix ψ, step θ and φ, write the memory."""
+        self, state: MCPOState, batch: Batch, progress: Progress, kept: Float[Array, " slot"]
+    ) -> tuple[tuple[MCPOState, Bool[Array, ""]], Metrics]:
+        """One minibatch: mix ψ, step θ and φ; and whether the new θ is worth remembering."""
         old, weight = batch.old_distribution, batch.weight
         new = evaluate(state.policy, batch)
-        context = self._context(new, evaluate(state.virtual, batch), batch)
-        virtual, attention_gradient = self._mix(state, context, batch, key)
-
-        old_to_new = mean_kl(old, new.distribution, weight)
-        old_to_virtual = mean_kl(old, virtual.distribution, weight)
+        context, old_to_new = self._context(new, evaluate(state.virtual, batch), batch)
+        virtual, attention_gradient = self._mix(state, context, batch, kept)
         alpha = self._alpha(virtual, batch)
+        old_to_virtual, mean_alpha, return_virtual = expectations(
+            [old.kl(virtual.distribution), alpha, virtual.evaluation.ratio * batch.advantage], weight
+        )
 
-        def objective(new: Evaluation, batch: Batch, remaining: Float[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
+        def objective(
+            new: Evaluation, batch: Batch, remaining: Float[Array, ""]
+        ) -> tuple[Float[Array, " batch"], Metrics]:
             beta = self._beta(state, old_to_new > old_to_virtual, remaining)
             distance = self._distance(alpha, batch, virtual, new)
-            gain = surrogate(new.ratio, batch.advantage, weight) - beta * expectation(distance, weight)  # Eq. 3
-            return gain, {"mcpo/beta": beta}
+            return new.ratio * batch.advantage - beta * distance, {"mcpo/beta": beta}  # Eq. 3
 
         learner, metrics = ascend(self, objective, state.learner, batch, progress)
         attention, attention_adam, _ = adam_step(
@@ -166,44 +175,44 @@ class MCPO(FirstOrder):
         )
         new_to_virtual = mean_kl(evaluate(learner.policy, batch).distribution, virtual.distribution, weight)
         wanted = self._worth_writing(new_to_virtual, old_to_virtual, learner.adam.count)
-        memory = state.memory.write(learner.policy.parameters, learner.adam.count, wanted)
-
         metrics |= {
-            "mcpo/alpha": expectation(alpha, weight),
+            "mcpo/alpha": mean_alpha,
             "mcpo/kl_old_new": old_to_new,
             "mcpo/kl_old_virtual": old_to_virtual,
             "mcpo/kl_new_virtual": new_to_virtual,
-            "mcpo/return_virtual": surrogate(virtual.evaluation.ratio, batch.advantage, weight),
-            "mcpo/return_old": expectation(batch.advantage, weight),
+            "mcpo/return_virtual": return_virtual,
+            "mcpo/return_old": context[4],
             "mcpo/written": wanted.astype(jnp.float32),
         }
         metrics |= self._attention_metrics(state, virtual.attention)
-        return MCPOState(learner, attention, attention_adam, memory, virtual.policy, state.kl_cost), metrics
+        state = MCPOState(learner, attention, attention_adam, state.memory, virtual.policy, state.kl_cost)
+        return (state, wanted), metrics
 
-    def _context(self, new: Evaluation, virtual: Evaluation, batch: Batch) -> Float[Array, " context"]:
-        """v: distances, returns, entropies and value errors of ψ_old, θ_old and θ (the paper's Table 5)."""
-        weight, old = batch.weight, batch.old_distribution
+    def _context(
+        self, new: Evaluation, virtual: Evaluation, batch: Batch
+    ) -> tuple[Float[Array, " context"], Float[Array, ""]]:
+        """v: distances, returns, entropies, value errors of ψ_old, θ_old, θ (the paper's Table 5); and D(θ_old, θ)."""
+        old, advantage = batch.old_distribution, batch.advantage
         features = [
-            mean_kl(new.distribution, virtual.distribution, weight),
-            mean_kl(old, virtual.distribution, weight),
-            mean_kl(old, new.distribution, weight),
-            surrogate(virtual.ratio, batch.advantage, weight),
-            expectation(batch.advantage, weight),
-            surrogate(new.ratio, batch.advantage, weight),
+            new.distribution.kl(virtual.distribution),
+            old.kl(virtual.distribution),
+            old.kl(new.distribution),
+            virtual.ratio * advantage,
+            advantage,
+            new.ratio * advantage,
         ]
         if self.context_features == "all":
-            features += [mean_entropy(p, weight) for p in (virtual.distribution, old, new.distribution)]
-            values = (virtual.value, batch.old_value, new.value)
-            features += [squared_error(value, batch.value_target, weight) for value in values]
-        finite = jnp.nan_to_num(jnp.stack(features), posinf=CONTEXT_LIMIT, neginf=-CONTEXT_LIMIT)
-        return stop_gradient(jnp.clip(finite, -CONTEXT_LIMIT, CONTEXT_LIMIT))
+            features += [p.entropy() for p in (virtual.distribution, old, new.distribution)]
+            features += [(value - batch.value_target) ** 2 for value in (virtual.value, batch.old_value, new.value)]
+        means = expectations(features, batch.weight)
+        finite = jnp.nan_to_num(means, posinf=CONTEXT_LIMIT, neginf=-CONTEXT_LIMIT)
+        return stop_gradient(jnp.clip(finite, -CONTEXT_LIMIT, CONTEXT_LIMIT)), means[2]
 
     def _mix(
-        self, state: MCPOState, context: Float[Array, " context"], batch: Batch, key: Key[Array, ""]
+        self, state: MCPOState, context: Float[Array, " context"], batch: Batch, kept: Float[Array, " slot"]
     ) -> tuple[Virtual, Attention]:
         """ψ (Eq. 1), and the gradient of -Ê[τ(ψ) A] in φ (Eq. 5), which passes through the weights alone."""
         filled = state.memory.filled
-        kept = dropout_mask(key, self.memory_size, self.dropout)
 
         def loss_of(attention: Attention) -> tuple[Float[Array, ""], Virtual]:
             mean = self.virtual_policy == "mean"
@@ -258,3 +267,9 @@ class MCPO(FirstOrder):
             "mcpo/attention_entropy": -jnp.sum(jax.scipy.special.xlogy(attention, attention)),
             "mcpo/memory_filled": state.memory.size.astype(jnp.float32),
         }
+
+
+def _written(state: MCPOState, wanted: Bool[Array, ""]) -> MCPOState:
+    """θ in the memory, if it is wanted there."""
+    memory = state.memory.write(state.policy.parameters, state.num_updates, wanted)
+    return eqx.tree_at(lambda s: s.memory, state, memory)

@@ -24,7 +24,6 @@ from trustax.algorithms.base import (
     init_actor_critic,
     make_batch,
 )
-from trustax.objectives import mean_kl, surrogate
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 KL_COST_LIMIT = 1e3
@@ -48,11 +47,13 @@ class MDPO(FirstOrder):
     ) -> tuple[ActorCritic, Metrics]:
         batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
 
-        def objective(new: Evaluation, batch: Batch, remaining: Float[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
+        def objective(
+            new: Evaluation, batch: Batch, remaining: Float[Array, ""]
+        ) -> tuple[Float[Array, " batch"], Metrics]:
             growing = jnp.minimum(1 / (self.kl_cost * progress.remaining), KL_COST_LIMIT)
             kl_cost = self.kl_cost * remaining if self.schedule == "paper" else growing
-            distance = mean_kl(new.distribution, batch.old_distribution, batch.weight)
-            gain = surrogate(new.ratio, batch.advantage, batch.weight) - kl_cost * distance
+            distance = new.distribution.kl(batch.old_distribution)
+            gain = new.ratio * batch.advantage - kl_cost * distance
             return gain, {"train/kl_cost": jnp.asarray(kl_cost)}
 
         return improve(self, objective, state, batch, progress, key)

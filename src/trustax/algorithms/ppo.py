@@ -21,7 +21,7 @@ from trustax.algorithms.base import (
     init_actor_critic,
     make_batch,
 )
-from trustax.objectives import clipped_surrogate, expectation
+from trustax.objectives import clipped_gain
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
@@ -43,8 +43,8 @@ class PPO(FirstOrder):
 
     def _objective(
         self, new: Evaluation, batch: Batch, remaining: Float[Array, ""]
-    ) -> tuple[Float[Array, ""], Metrics]:
+    ) -> tuple[Float[Array, " batch"], Metrics]:
         lower, upper = 1 - self.clip_range, 1 + self.clip_range
-        gain = clipped_surrogate(new.ratio, batch.advantage, batch.weight, lower, upper)
         clipped = jnp.abs(new.ratio - 1) > self.clip_range
-        return gain, {"train/clip_fraction": expectation(clipped.astype(jnp.float32), batch.weight)}
+        told = {"train/clip_fraction": clipped.astype(jnp.float32)}
+        return clipped_gain(new.ratio, batch.advantage, lower, upper), told

@@ -25,7 +25,7 @@ from trustax.algorithms.base import (
 )
 from trustax.clip_bounds import categorical_bounds, gaussian_bounds
 from trustax.distributions import DiagonalGaussian
-from trustax.objectives import clipped_surrogate, expectation
+from trustax.objectives import clipped_gain
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
@@ -60,10 +60,10 @@ class TRGPPO(FirstOrder):
 
     def _objective(
         self, new: Evaluation, batch: Batch, remaining: Float[Array, ""]
-    ) -> tuple[Float[Array, ""], Metrics]:
+    ) -> tuple[Float[Array, " batch"], Metrics]:
         lower, upper = batch.extra
         clipped = (new.ratio < lower) | (new.ratio > upper)
-        return clipped_surrogate(new.ratio, batch.advantage, batch.weight, lower, upper), {
-            "train/clip_fraction": expectation(clipped.astype(jnp.float32), batch.weight),
-            "train/clip_range": expectation(upper - 1, batch.weight),
+        return clipped_gain(new.ratio, batch.advantage, lower, upper), {
+            "train/clip_fraction": clipped.astype(jnp.float32),
+            "train/clip_range": upper - 1,
         }

@@ -162,7 +162,7 @@ class TRPO:
         """minimize over the critic's c   Ê[(V_c - G)²]"""
         critic, with_critic = _split(policy)
 
-        def step(carry: tuple[Vector, AdamState], rows: Batch, key: Key[Array, ""]) -> tuple[Any, Metrics]:
+        def step(carry: tuple[Vector, AdamState], rows: Batch, chance: None) -> tuple[Any, Metrics]:
             critic, adam = carry
             gradient = jax.grad(lambda critic: _value_loss(with_critic(critic), rows))(critic)
             critic, adam, _ = adam_step(critic, gradient, adam, self.learning_rate, max_gradient_norm=inf)

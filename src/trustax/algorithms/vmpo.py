@@ -80,7 +80,7 @@ class VMPO(FirstOrder):
     ) -> tuple[VMPOState, Metrics]:
         batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
 
-        def step(state: VMPOState, minibatch: Batch, key: Key[Array, ""]) -> tuple[VMPOState, Metrics]:
+        def step(state: VMPOState, minibatch: Batch, _: None) -> tuple[VMPOState, Metrics]:
             return self._step(state, minibatch, progress)
 
         state, metrics = over_minibatches(step, state, batch, key, self.num_epochs, self.num_minibatches)
@@ -90,10 +90,13 @@ class VMPO(FirstOrder):
         chosen = better_half(batch.advantage, batch.weight)
         imitation = jax.nn.softmax(batch.advantage / state.duals.temperature, where=chosen)
         count = 1 if self.reduction == "sum" else jnp.maximum(jnp.sum(chosen), 1)
+        scale = jnp.sum(batch.weight) / count  # an expectation divides by the number of samples, this sum does not
 
-        def objective(new: Evaluation, batch: Batch, remaining: Float[Array, ""]) -> tuple[Float[Array, ""], Metrics]:
-            likelihood = jnp.sum(imitation * new.distribution.log_prob(batch.action)) / count
-            distance = mean_kl(batch.old_distribution, new.distribution, batch.weight)
+        def objective(
+            new: Evaluation, batch: Batch, remaining: Float[Array, ""]
+        ) -> tuple[Float[Array, " batch"], Metrics]:
+            likelihood = scale * imitation * new.distribution.log_prob(batch.action)
+            distance = batch.old_distribution.kl(new.distribution)
             return likelihood - state.duals.kl_cost * distance, {}
 
         kl = mean_kl(batch.old_distribution, evaluate(state.policy, batch).distribution, batch.weight)
