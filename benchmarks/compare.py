@@ -1,0 +1,150 @@
+"""Speed against other libraries: everyone trains the same, in turns, each measurement in a process of its own.
+
+usage: python benchmarks/compare.py                   everyone five times; about half an hour on two cores
+       python benchmarks/compare.py --only "rejax" "Trustax PPO"     those whose name contains one of the parts
+       python benchmarks/compare.py --quick           short rollouts, once each: does everything run?
+       python benchmarks/compare.py --table           the tables of what was kept, as Markdown
+       python benchmarks/compare.py --draw            its picture, docs/benchmarks.png
+
+A full run is kept in results/benchmarks/compare.json; --quick and --only keep theirs only where --results says. The
+peers are installed into .venv-peers on the first call, PyTorch by the requirement that --torch gives: its CPU build is
+enough, `--torch "torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"`.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import machine
+from bars import Measurement, Row, bars_table, first_run_line, ranking, speeds_table
+from contenders import PACKAGES, PEERS, ROOT, SETTINGS, Contender, contenders, install_peers, measure
+
+RESULTS = ROOT / "results" / "benchmarks" / "compare.json"
+PICTURE = ROOT / "docs" / "benchmarks.png"
+QUICK = {"horizon": 256, "num_epochs": 2, "iterations": 1}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--only", nargs="+", metavar="PART")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--draw", action="store_true")
+    parser.add_argument("--results", type=Path, metavar="FILE")
+    parser.add_argument("--torch", default=PACKAGES["torch"], metavar="REQUIREMENT")
+    options = parser.parse_args()
+    if options.table or options.draw:
+        kept = json.loads((options.results or RESULTS).read_text(encoding="utf-8"))
+        return draw(kept["measurements"], PICTURE) if options.draw else print(report(kept))
+    chosen = [c for c in contenders() if not options.only or any(part in c.name for part in options.only)]
+    if any(contender.python == PEERS for contender in chosen):
+        install_peers(options.torch)
+    settings = QUICK if options.quick else {}
+    is_whole = not (options.quick or options.only or options.results)
+    path = RESULTS if is_whole else options.results
+    outcome = {"machine": machine.describe(), "settings": SETTINGS | settings, "measurements": []}
+    for measurement in take_turns(chosen, 1 if options.quick else options.repetitions, settings):
+        outcome["measurements"].append(measurement)
+        if path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(outcome, indent=1) + "\n", encoding="utf-8")
+    print(report(outcome))
+    if is_whole:
+        draw(outcome["measurements"], PICTURE)
+
+
+def take_turns(chosen: list[Contender], repetitions: int, settings: dict[str, Any]) -> Iterator[Measurement]:
+    """Everyone once, then everyone again: whatever slows the machine down for a while slows everyone."""
+    durations: dict[tuple[str, str], float] = {}
+    turns = [contender for _ in range(repetitions) for contender in chosen]
+    with tempfile.TemporaryDirectory() as folder:
+        for number, contender in enumerate(turns, 1):
+            began = time.monotonic()
+            measurement = measure(contender, settings, folder)
+            durations[contender.name, contender.threads] = time.monotonic() - began
+            unknown = fmean(durations.values())
+            left = sum(durations.get((turn.name, turn.threads), unknown) for turn in turns[number:])
+            print(f"[{number}/{len(turns)}] {told(measurement)}; {timedelta(seconds=round(left))} left", flush=True)
+            yield measurement
+
+
+def told(measurement: Measurement) -> str:
+    """One measurement in a line."""
+    who = f"{measurement['name']} ({measurement['threads']} threads)".replace("one threads", "one thread")
+    if "failed" in measurement:
+        return f"{who} failed: {measurement['failed']}"
+    if "steps_per_second" in measurement:
+        return f"{who}: {measurement['steps_per_second']:,.0f} steps/s, {measurement['peak_memory_mb']:.0f} MB"
+    return f"{who}: {measurement['cold_seconds']:.1f} s, then {measurement['warm_seconds']:.1f} s"
+
+
+def report(outcome: dict[str, Any]) -> str:
+    """All tables of a comparison, as Markdown."""
+    measurements = outcome["measurements"]
+    versions: dict[str, set[str]] = {}
+    for measurement in measurements:
+        for package, number in measurement.get("versions", {}).items():
+            versions.setdefault(package, set()).add(number)
+    packages = ", ".join(f"{package} {' and '.join(sorted(versions[package]))}" for package in sorted(versions))
+    paragraphs = [
+        f"{machine.in_words(outcome['machine'])}; {packages}.",
+        bars_table(measurements),
+        speeds_table(measurements),
+        first_run_line(measurements),
+    ]
+    return "\n\n".join(paragraphs)
+
+
+def draw(measurements: list[Measurement], path: Path) -> None:
+    """One panel a task, one horizontal bar a contender, ours in colour; a line from the lowest to the highest."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    from trustax.curve import FAINT_INK, STYLE
+
+    tasks = ranking(measurements)
+    heights = [len(rows) + 1 for rows in tasks.values()]
+    with matplotlib.rc_context(STYLE | {"axes.grid.axis": "x", "axes.titlepad": 8}):
+        figure = Figure(figsize=(8.0, 0.34 * sum(heights) + 0.8))
+        panels = figure.subplots(len(tasks), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for axes, (task, rows) in zip(panels, tasks.items(), strict=True):
+            axes.set_title(task)
+            _draw_task(axes, rows)
+        explanation = "environment steps a second, updates included  ·  × Stable-Baselines3  ·  line: lowest to highest"
+        figure.supxlabel(explanation, color=FAINT_INK, fontsize=9)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    print(path)
+
+
+def _draw_task(axes: Any, rows: list[Row]) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    from trustax.curve import COLOURS, FAINT_INK, INK
+    from trustax.terminal import short_count
+
+    for place, row in enumerate(rows):
+        ours = row.contender.startswith("Trustax")
+        axes.barh(place, row.median, height=0.68, color=COLOURS[0] if ours else "#b9b9b9")
+        axes.plot([row.lowest, row.highest], [place, place], color=INK, linewidth=1)
+        times = "" if row.times_baseline is None else f"{row.times_baseline:.3g} ×"
+        axes.annotate(
+            times, (row.highest, place), (6, 0), textcoords="offset points", va="center", color=FAINT_INK, fontsize=9
+        )
+    axes.set_yticks(range(len(rows)), [row.contender for row in rows])
+    axes.tick_params(axis="y", labelcolor=INK)
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
+
+
+if __name__ == "__main__":
+    main()

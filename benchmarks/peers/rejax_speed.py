@@ -1,0 +1,45 @@
+"""Environment steps a second of PPO in rejax, environment and updates in one compiled call; gymnax tasks only.
+
+usage: rejax_speed.py SETTINGS        one JSON object
+The training iteration is timed by itself: `train` of rejax also plays 128 evaluation episodes, which are left out.
+"""
+
+import time
+
+import jax
+from measurement import read_settings, report
+from rejax import get_algo
+
+settings = read_settings()
+batch_size = settings.num_envs * settings.horizon
+algorithm = get_algo("ppo").create(
+    env=settings.env_id,
+    num_envs=settings.num_envs,
+    num_steps=settings.horizon,
+    num_epochs=settings.num_epochs,
+    num_minibatches=batch_size // settings.minibatch_size,
+    learning_rate=settings.learning_rate,
+    gamma=settings.discount,
+    gae_lambda=settings.gae_lambda,
+    clip_eps=settings.clip_range,
+    ent_coef=0.0,
+    vf_coef=settings.value_cost,
+    max_grad_norm=settings.max_gradient_norm,
+    normalize_observations=True,
+    normalize_rewards=True,
+    agent_kwargs={"activation": "tanh", "hidden_layer_sizes": settings.hidden_sizes},
+)
+state = algorithm.init_state(jax.random.key(0))
+iterate = jax.jit(algorithm.train_iteration)
+for _ in range(settings.warmup):
+    state = jax.block_until_ready(iterate(state))
+began = time.perf_counter()
+for _ in range(settings.iterations):
+    state = jax.block_until_ready(iterate(state))
+seconds = time.perf_counter() - began
+report(
+    settings,
+    ["rejax", "gymnax", "jax"],
+    steps_per_second=settings.iterations * batch_size / seconds,
+    seconds=seconds,
+)

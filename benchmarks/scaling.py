@@ -1,0 +1,168 @@
+"""How our speed scales with memory size, seeds, environments and horizon, on whatever device JAX has.
+
+usage: python benchmarks/scaling.py [PART ...]              memory, seeds, environments, horizon; all of them by default
+       python benchmarks/scaling.py seeds --sizes 1 16 256  other sizes than those of the device's list
+       python benchmarks/scaling.py --draw                  draw what was kept, of all devices, into docs/scaling.png
+
+Each measurement goes into results/benchmarks/scaling-<device>.json as soon as it is taken, in the place of an earlier
+one of the same kind. Measuring needs no matplotlib.
+"""
+
+import argparse
+import json
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import machine
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "results" / "benchmarks"
+PICTURE = ROOT / "docs" / "scaling.png"
+LABELS = {
+    "memory": "policies in the memory",
+    "seeds": "seeds",
+    "environments": "environments of each seed",
+    "horizon": "steps of a rollout",
+}
+SIZES = {
+    "memory": (1, 2, 5, 10, 20, 40, 100, 400, 1000),
+    "seeds": (1, 2, 4, 8, 16),
+    "environments": (1, 4, 16, 64, 256),
+    "horizon": (128, 512, 2048, 8192),
+}
+SIZES_OF_AN_ACCELERATOR = SIZES | {
+    "seeds": (1, 2, 4, 8, 16, 32, 64, 128, 256),
+    "environments": (1, 4, 16, 64, 256, 1024, 4096),
+}
+AXES = {"seeds": "num_seeds", "environments": "num_envs", "horizon": "horizon"}
+MCPO, PPO = "MCPO", "PPO"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART")
+    parser.add_argument("--sizes", nargs="+", type=int)
+    parser.add_argument("--methods", nargs="+", choices=[MCPO, PPO], default=[MCPO, PPO])
+    parser.add_argument("--iterations", type=int, default=5, help="timed, after one that is not")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the outcome is kept")
+    parser.add_argument("--draw", action="store_true")
+    options = parser.parse_args()
+    if options.draw:
+        files = sorted(options.folder.glob("scaling-*.json"))
+        return draw([json.loads(path.read_text(encoding="utf-8")) for path in files], PICTURE)
+    if unknown := [part for part in options.parts if part not in SIZES]:
+        parser.error(f"there is no part {unknown[0]!r}; there is {', '.join(SIZES)}")
+    keep_all(options.parts or list(SIZES), options.methods, options.sizes, options.iterations, options.folder)
+
+
+def keep_all(parts: list[str], methods: list[str], sizes: list[int] | None, iterations: int, folder: Path) -> None:
+    """Measure one after another, and write all that is known after each."""
+    device = in_own_process(device_in_use)
+    usual = SIZES if device["platform"] == "cpu" else SIZES_OF_AN_ACCELERATOR
+    path = folder / f"scaling-{device['name'].lower().replace(' ', '-')}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = json.loads(path.read_text(encoding="utf-8"))["measurements"] if path.exists() else []
+    chosen = [(part, size, method) for part in parts for size in sizes or usual[part] for method in methods]
+    chosen = [(part, size, method) for part, size, method in chosen if (part, method) != ("memory", PPO)]
+    for number, (part, size, method) in enumerate(chosen, 1):
+        measured = in_own_process(measure, part, size, method, iterations)
+        print(f"[{number}/{len(chosen)}] {told(measured)}", flush=True)
+        kept = merge(kept, measured)
+        content = {"device": device, "machine": machine.describe(), "measurements": kept}
+        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The function's result; how many devices and threads JAX has is settled only once a process."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def device_in_use() -> dict[str, str]:
+    """What JAX computes on, if nothing else is asked for."""
+    import jax
+
+    device = jax.devices()[0]
+    name = "CPU" if device.platform == "cpu" else device.device_kind
+    return {"name": name, "platform": device.platform, "jax": jax.__version__}
+
+
+def measure(part: str, size: int, method: str, iterations: int) -> dict[str, Any]:
+    """Train for a few iterations on native Pendulum; where that fails, memory for example running out, why."""
+    import jax
+
+    import trustax as tx
+
+    settings = {"num_seeds": 1, "num_envs": 4, "horizon": 2048} | ({AXES[part]: size} if part in AXES else {})
+    algorithm = tx.PPO() if method == PPO else tx.MCPO(memory_size=size if part == "memory" else 10)
+    steps = (1 + iterations) * settings["num_envs"] * settings["horizon"]
+    about = {"part": part, "size": size, "method": method, "settings": settings}
+    try:
+        records = tx.train(algorithm, "native:Pendulum-v1", total_timesteps=steps, quiet=True, **settings).records[1:]
+    except jax.errors.JaxRuntimeError as error:
+        return about | {"failed": str(error).splitlines()[0]}
+    return about | {
+        "steps_per_second": [record["time/fps"] for record in records],
+        "update_share": median(record["time/update_share"] for record in records),
+    }
+
+
+def told(measured: dict[str, Any]) -> str:
+    """One measurement in a line."""
+    speeds = measured.get("steps_per_second")
+    outcome = f"{median(speeds):,.0f} steps/s" if speeds else f"failed: {measured['failed']}"
+    return f"{measured['part']} {measured['size']}, {measured['method']}: {outcome}"
+
+
+def merge(kept: list[dict[str, Any]], measured: dict[str, Any]) -> list[dict[str, Any]]:
+    """What was kept, with the new measurement in the place of an old one of the same kind."""
+
+    def kind(measurement: dict[str, Any]) -> tuple[int, str, int]:
+        return list(SIZES).index(measurement["part"]), measurement["method"], measurement["size"]
+
+    return sorted([*(old for old in kept if kind(old) != kind(measured)), measured], key=kind)
+
+
+def draw(devices: list[dict[str, Any]], path: Path) -> None:
+    """Small multiples: a panel a part, a line a method and device, both axes logarithmic."""
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
+
+    from trustax.curve import COLOURS, LINE_STYLES, STYLE
+    from trustax.terminal import short_count
+
+    with matplotlib.rc_context(STYLE | {"axes.grid.axis": "both"}):
+        figure = Figure(figsize=(11.0, 3.6))
+        panels = figure.subplots(1, len(SIZES), sharey=True)
+        lines = {}
+        for axes, part in zip(panels, SIZES, strict=True):
+            for number, device in enumerate(devices):
+                for colour, method in zip(COLOURS, (MCPO, PPO), strict=False):
+                    if points := _line(device["measurements"], part, method):
+                        label = f"{method}, {device['device']['name']}"
+                        style = LINE_STYLES[number % len(LINE_STYLES)]
+                        (lines[label],) = axes.plot(*points, style, marker="o", markersize=4, color=colour)
+            axes.set(xscale="log", yscale="log", xlabel=LABELS[part])
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
+                axis.set_minor_formatter("")
+        panels[0].set_ylabel("environment steps a second")
+        figure.legend(lines.values(), lines.keys(), loc="outside upper left", ncols=len(lines))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    print(path)
+
+
+def _line(measurements: list[dict[str, Any]], part: str, method: str) -> tuple[list[int], list[float]] | None:
+    """Sizes and median speeds; what failed is left out."""
+    chosen = [m for m in measurements if (m["part"], m["method"]) == (part, method) and "steps_per_second" in m]
+    return ([m["size"] for m in chosen], [median(m["steps_per_second"]) for m in chosen]) if chosen else None
+
+
+if __name__ == "__main__":
+    main()

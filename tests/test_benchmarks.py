@@ -1,0 +1,135 @@
+"""The benchmarks' own arithmetic: medians, ratios, bars, tables, turns. No peer runs here."""
+
+import json
+import platform
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+
+import trustax as tx
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+bars, breakdown, compare, contenders, machine, parts, scaling = (
+    import_module(name) for name in ("bars", "breakdown", "compare", "contenders", "machine", "parts", "scaling")
+)
+
+SB3, MCPO = "Pendulum-v1: Stable-Baselines3 PPO", "Pendulum-v1: Trustax MCPO N=10"
+
+
+def measured(name: str, *speeds: float, threads: str = "all", memory: float = 500.0) -> list[dict[str, Any]]:
+    return [{"name": name, "threads": threads, "steps_per_second": v, "peak_memory_mb": memory} for v in speeds]
+
+
+def verdicts(measurements: list[dict[str, Any]]) -> dict[str, str]:
+    rows = [line.strip("| ").split(" | ") for line in bars.bars_table(measurements).splitlines()[2:]]
+    return {row[0]: row[-1] for row in rows}
+
+
+def test_a_ratio_is_that_of_the_medians_and_the_peer_has_its_better_thread_setting() -> None:
+    peer = measured(SB3, 900.0, 1000.0, 9000.0) + measured(SB3, 2000.0, 1900.0, 100.0, threads="one")
+    ours = measured(MCPO, 38_000.0, 1.0, 40_000.0)
+    best = bars.at_their_best(peer + ours)
+    assert {m["threads"] for m in best if m["name"] == SB3} == {"one"}
+    assert bars.ratio(best, MCPO, SB3) == 38_000 / 1900
+    assert bars.ratio(best, MCPO, "Pendulum-v1: nobody") is None
+
+
+@pytest.mark.parametrize(("speed", "verdict"), [(13.9, "no"), (14.0, "must"), (24.9, "must"), (25.0, "aim")])
+def test_a_bar_says_what_was_reached(speed: float, verdict: str) -> None:
+    assert verdicts(measured(SB3, 1.0) + measured(MCPO, speed))["MCPO N=10 / Stable-Baselines3 PPO"] == verdict
+
+
+@pytest.mark.parametrize(("memory", "verdict"), [(399.0, "aim"), (600.0, "must"), (601.0, "no")])
+def test_less_memory_is_better_and_the_worst_run_counts(memory: float, verdict: str) -> None:
+    runs = measured(MCPO, 1.0, memory=memory) + measured(MCPO, 1.0, 1.0, memory=100.0)
+    assert verdicts(runs)["peak memory of MCPO N=10"] == verdict
+
+
+def test_every_bar_is_about_contenders_that_exist() -> None:
+    everyone = [m for c in contenders.contenders() for m in measured(c.name, 1000.0, threads=c.threads)]
+    waited = {"name": bars.FIRST_RUN, "threads": "all", "cold_seconds": 9.0, "warm_seconds": 2.5}
+    assert "not measured" not in verdicts([*everyone, waited]).values()
+    assert set(verdicts([]).values()) == {"not measured"}
+
+
+def test_the_table_of_speeds_has_the_fastest_first_and_leaves_out_what_failed() -> None:
+    failed = {"name": "Pendulum-v1: rejax PPO", "threads": "all", "failed": "it is not installed"}
+    table = bars.speeds_table([*measured(SB3, 2000.0, 1000.0), *measured(MCPO, 30_000.0), failed])
+    assert table.splitlines()[2:] == [
+        "| Pendulum-v1 | Trustax MCPO N=10 | 30,000 | 30,000 to 30,000 | 20.00 × |  | 500 MB | all |",
+        "| Pendulum-v1 | Stable-Baselines3 PPO | 1,500 | 1,000 to 2,000 | 1.00 × |  | 500 MB | all |",
+    ]
+
+
+def test_contenders_take_turns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(compare, "measure", lambda contender, *_: measured(contender.name, 5.0)[0])
+    chosen = [contenders.Contender(name, "script.py", {}) for name in ("a", "b")]
+    assert [m["name"] for m in compare.take_turns(chosen, 2, {})] == ["a", "b", "a", "b"]
+    assert "[4/4] b (all threads): 5 steps/s, 500 MB; 0:00:00 left" in capsys.readouterr().out
+
+
+def test_a_measurement_is_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contenders, "SCRIPTS", tmp_path)
+    echo = "import json, os, sys; print(json.dumps(json.loads(sys.argv[1]) | {'NPROC': os.environ.get('NPROC')}))"
+    (tmp_path / "echo.py").write_text(f"print('something else')\n{echo}")
+    (tmp_path / "broken.py").write_text("raise RuntimeError('no such environment')")
+
+    def run(script: str, threads: str) -> dict[str, Any]:
+        who = contenders.Contender("someone", script, {"env_id": "E-v0"}, Path(sys.executable), threads)
+        return contenders.measure(who, {"horizon": 7}, str(tmp_path))
+
+    alone = run("echo.py", "one")
+    assert (alone["NPROC"], alone["env_id"], alone["horizon"], alone["num_envs"]) == ("1", "E-v0", 7, 4)
+    assert run("echo.py", "all")["NPROC"] is None
+    assert run("broken.py", "all")["failed"] == "RuntimeError: no such environment"
+
+
+def test_a_report_is_made_of_what_was_kept_and_names_no_host() -> None:
+    versions = {"versions": {"jax": "0.10.2"}}
+    outcome = {"machine": machine.describe(), "measurements": [m | versions for m in measured(SB3, 1.0, 2.0)]}
+    report = compare.report(json.loads(json.dumps(outcome)))
+    assert "jax 0.10.2" in report
+    assert "| bar | must | aim | measured | met |" in report
+    assert platform.node() not in json.dumps(outcome)
+
+
+def test_scaling_replaces_a_measurement_of_the_same_kind() -> None:
+    def of(part: str, size: int, speed: float) -> dict[str, Any]:
+        return {"part": part, "size": size, "method": "PPO", "steps_per_second": [speed]}
+
+    kept = scaling.merge(scaling.merge([of("seeds", 2, 1.0)], of("memory", 10, 3.0)), of("seeds", 2, 9.0))
+    assert kept == [of("memory", 10, 3.0), of("seeds", 2, 9.0)]
+
+
+def test_the_floor_is_the_slower_of_computing_and_moving() -> None:
+    peak = breakdown.Peak(operations_per_second=1e9, bytes_per_second_in_cache=1e11, bytes_per_second=1e10)
+    assert peak.floor(1e6, 1e3) == 1e-3
+    assert peak.floor(0, 5e5) == 5e-6
+    assert peak.floor(0, 1e9) == 0.1
+
+
+def test_parts_keep_the_shapes_of_their_carry_and_know_their_work() -> None:
+    spec = tx.EnvSpec(observation_shape=(3,), actions=tx.BoxActions((-2.0,), (2.0,)))
+    listed = parts.parts_of(spec, memory_size=5)
+    for part in listed:
+        assert jax.eval_shape(part.step, part.carry) == jax.eval_shape(lambda x: x, part.carry), part.name
+    by_name = {part.name: part for part in listed}
+    products = 3 * 64 + 64 * 64 + 64  # of the actor, and of the critic
+    assert by_name["ψ_old forward"].operations == 2 * 128 * 2 * products
+    assert by_name["θ forward after the step"].operations == 2 * 128 * products
+    assert by_name["θ forward and backward"].operations == 128 * (6 * 2 * products - 2 * 2 * 3 * 64)
+
+
+def test_what_parts_do_not_explain_is_the_rest() -> None:
+    rows = [breakdown.Row("rollout", 10, 1e-3, 1e-3), breakdown.Row("a part", 4, 5e-3, 1e-3)]
+    lines = breakdown.table(rows, update=0.030).splitlines()
+    assert lines[2] == "| rollout | 10 | 1000.0 | 1000.00 | 1.0 | 10.0 | 25% |"
+    assert lines[-2:] == [
+        "| the rest of the update | | | | | 10.0 | 25% |",
+        "| the iteration | | | | | 40.0 | 100% |",
+    ]
