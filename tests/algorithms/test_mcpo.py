@@ -484,11 +484,8 @@ def test_half_of_the_features_are_distances_and_returns() -> None:
     half, last = change(context_features="half"), trained(SMALL).states[-1]
     _, batch = virtual_and_batch("discrete")
     new, virtual = evaluate(last.policy, batch), evaluate(last.virtual, batch)
-    np.testing.assert_allclose(
-        half._context(new, virtual, batch)[0], SMALL._context(new, virtual, batch)[0][:6], rtol=1e-6
-    )
-    state = jax.eval_shape(partial(half.init, spec=SPECS["discrete"]), jax.random.key(0))
-    assert state.attention.hidden_weight.shape == (6, 3)
+    some, every = (algorithm._context(new, virtual, batch)[0] for algorithm in (half, SMALL))
+    np.testing.assert_allclose(some, every[:6], rtol=1e-5, atol=1e-7)
 
 
 @both_action_kinds
