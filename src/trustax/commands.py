@@ -109,7 +109,7 @@ class Evaluate:
         run = read_run(self.run_dir)
         if self.env_id is None:
             _refuse_imports(run)
-        table = Table("seed", "return", "± std", "length")
+        table = Table("seed", "return", "± std", "length", "success rate")
         means = []
         for learner, seed in enumerate(run.seeds):
             agent = load_agent(self.run_dir, learner)
@@ -120,10 +120,11 @@ class Evaluate:
                 f"{result.returns.mean():.2f}",
                 f"{result.returns.std():.2f}",
                 f"{result.lengths.mean():.0f}",
+                "" if result.successes is None else f"{result.successes.mean():.2f}",
             )
         if run.num_seeds > 1:
             table.add_section()
-            table.add_row("all", f"{np.mean(means):.2f}", f"{np.std(means):.2f} over seeds", "")
+            table.add_row("all", f"{np.mean(means):.2f}", f"{np.std(means):.2f} over seeds")
         Console().print(table)
 
 
@@ -228,7 +229,9 @@ def _say_how_exact(run: Run) -> None:
 def _report(result: Result) -> None:
     folder = result.run_dir
     assert folder is not None
-    print(f"run folder      {folder}\nlearning curve  {folder / CURVE_FILE}")
+    print(f"run folder      {folder}")
+    if (folder / CURVE_FILE).exists():  # there is none where no episode has ended
+        print(f"learning curve  {folder / CURVE_FILE}")
     print(f"next            trustax evaluate {folder}")
 
 

@@ -109,7 +109,7 @@ def _resolve_id(env: str) -> tuple[str, str]:
     if prefix not in ENGINES or not rest:
         raise TrustaxError(
             f"{env!r} must be an id, or an engine and an id, as in 'gymnasium:Pendulum-v1'; the engines are "
-            f"{', '.join(ENGINES)}"
+            f"{', '.join(ENGINES)}; if {prefix!r} is a module that registers it: gymnasium:{env}"
         )
     if not _ids(prefix):
         raise TrustaxError(f"{env!r}: {_install(prefix)}")
