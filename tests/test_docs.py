@@ -12,7 +12,6 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from tests.paper.test_tasks import quick_compilation  # noqa: F401
 from trustax import commands
 from trustax.cli import main
 from trustax.envs import ENGINES, engine_of

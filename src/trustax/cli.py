@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import tyro
 
-from trustax.errors import TrustaxError
+from trustax.errors import TrustaxError, similar_or_all
 from trustax.interrupt import EXIT_CODE, Interrupted
 
 NUM_SHOWN = 10
@@ -123,9 +123,7 @@ def _methods() -> dict[str, Any]:
 
 def _require_known(what: str, name: str, known: Iterable[str]) -> None:
     if name not in known:
-        similar = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {similar[0]}?" if similar else f"there is {', '.join(known)}"
-        raise TrustaxError(f"there is no {what} {name!r}; {hint}")
+        raise TrustaxError(f"there is no {what} {name!r}; {similar_or_all(name, known, count=1, cutoff=0.6)}")
 
 
 def _parse(command: Any, program: str, arguments: Sequence[str], default: Any = tyro.MISSING_NONPROP) -> Any:

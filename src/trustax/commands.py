@@ -107,13 +107,12 @@ class Evaluate:
 
     def __call__(self) -> None:
         run = read_run(self.run_dir)
-        if self.env_id is None:
-            _refuse_imports(run)
+        env_id = _environment_of(run, self.env_id)
         table = Table("seed", "return", "± std", "length", "success rate")
         means = []
         for learner, seed in enumerate(run.seeds):
             agent = load_agent(self.run_dir, learner)
-            result = evaluate(agent, self.env_id or run.env_id, self.num_episodes, not self.stochastic, self.seed)
+            result = evaluate(agent, env_id, self.num_episodes, not self.stochastic, self.seed)
             means.append(result.returns.mean())
             table.add_row(
                 str(seed),
@@ -192,11 +191,10 @@ class Record:
 
     def __call__(self) -> None:
         run = read_run(self.run_dir)
-        if self.env_id is None:
-            _refuse_imports(run)
+        env_id = _environment_of(run, self.env_id)
         recording = record(
             load_agent(self.run_dir, self.learner),
-            self.env_id or run.env_id,
+            env_id,
             self.output or self.run_dir / "recording.gif",
             self.num_episodes,
             self.max_steps,
@@ -233,6 +231,13 @@ def _report(result: Result) -> None:
     if (folder / CURVE_FILE).exists():  # there is none where no episode has ended
         print(f"learning curve  {folder / CURVE_FILE}")
     print(f"next            trustax evaluate {folder}")
+
+
+def _environment_of(run: Run, other: str | None) -> str:
+    """The environment that the user names, or the run's own."""
+    if other is None:
+        _refuse_imports(run)
+    return other or run.env_id
 
 
 def _refuse_imports(run: Run) -> None:

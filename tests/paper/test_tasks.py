@@ -1,10 +1,8 @@
 """Every task of the paper by its name: the paper's settings, and two iterations of every method."""
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
@@ -15,14 +13,6 @@ from trustax.train import train_run
 
 ATARI = ["beam-rider", "breakout", "enduro", "gopher", "seaquest", "space-invaders"]
 SMALL = {"hidden_sizes": (8,), "value_epochs": 1, "memory_size": 3}
-
-
-@pytest.fixture
-def quick_compilation() -> Iterator[None]:
-    """Programs that run for a moment need no optimized machine code."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def trained(name: str, kind: Any) -> Any:

@@ -6,8 +6,6 @@
 0.01
 """
 
-import difflib
-
 from trustax.algorithms import (
     ACKTR,
     MCPO,
@@ -20,7 +18,7 @@ from trustax.algorithms import (
     KLAdaptive,
     KLFixed,
 )
-from trustax.errors import TrustaxError
+from trustax.errors import TrustaxError, similar_or_all
 
 MEMORY_SIZES = (5, 10, 40)
 
@@ -53,7 +51,5 @@ METHODS: dict[str, Algorithm] = {
 def method(name: str) -> Algorithm:
     """A method by its name in the paper."""
     if name not in METHODS:
-        similar = difflib.get_close_matches(name, METHODS, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(similar)}?" if similar else f"there is {', '.join(METHODS)}"
-        raise TrustaxError(f"the paper has no method {name!r}; {hint}")
+        raise TrustaxError(f"the paper has no method {name!r}; {similar_or_all(name, METHODS)}")
     return METHODS[name]

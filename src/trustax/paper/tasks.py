@@ -9,7 +9,6 @@ True
 """
 
 import dataclasses
-import difflib
 import re
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,8 +16,8 @@ from typing import Any
 from trustax.algorithms import Algorithm
 from trustax.algorithms.base import FirstOrder
 from trustax.envs.atari import is_atari
-from trustax.envs.engines import ENGINES
-from trustax.errors import TrustaxError
+from trustax.envs.engines import bare_id
+from trustax.errors import TrustaxError, similar_or_all
 from trustax.run import Run
 
 
@@ -106,16 +105,13 @@ TASKS: dict[str, Task] = {
 def task(name: str) -> Task:
     """A task by its name."""
     if name not in TASKS:
-        similar = difflib.get_close_matches(name, TASKS, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(similar)}?" if similar else f"there is {', '.join(TASKS)}"
-        raise TrustaxError(f"the paper has no task {name!r}; {hint}")
+        raise TrustaxError(f"the paper has no task {name!r}; {similar_or_all(name, TASKS)}")
     return TASKS[name]
 
 
 def task_of(env_id: str) -> Task | None:
     """The task of an environment id, whatever its engine and version; every game of Atari has the settings of one."""
-    engine, colon, rest = env_id.partition(":")
-    bare = rest if colon and engine in ENGINES else env_id
+    bare = bare_id(env_id)
     for task in TASKS.values():
         if _unversioned(task.env_id) == _unversioned(bare.removeprefix("ALE/")):
             return task
