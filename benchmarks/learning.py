@@ -1,4 +1,4 @@
-"""What the methods learn: trains them on the tasks of `docs/learning.md` and keeps each outcome in `results/learning/`.
+"""What the methods learn: trains them on the tasks of `docs/learning.md`, keeps outcomes in `results/bootstrapped/`.
 
 usage: python benchmarks/learning.py [PART OF A NAME ...]     one run by its name, or all whose name contains all parts
        python benchmarks/learning.py --table                  print the kept outcomes as Markdown
@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from trustax.algorithms import MCPO
 from trustax.curve import plot_curves
 from trustax.paper.methods import method
 from trustax.paper.results import Outcome, outcome_of, read, write
@@ -24,8 +23,6 @@ from trustax.train import train_run
 
 ROOT = Path(__file__).parent.parent
 MILLION, HALF_MILLION = 1_000_000, 500_000
-LOOSER = {f"MCPO N={size} β_max=1": MCPO(memory_size=size, kl_cost_max=1.0) for size in (10, 40)}
-"""MCPO held less tightly than the paper says; docs/fidelity.md tells why."""
 
 
 def planned() -> dict[str, Run]:
@@ -34,9 +31,8 @@ def planned() -> dict[str, Run]:
 
     def plan(task_name: str, *methods: str, **settings: int) -> None:
         for name in methods:
-            algorithm = LOOSER[name] if name in LOOSER else method(name)
             alone = ", one actor" if settings.get("num_envs") == 1 else ""
-            runs[f"{task_name} {name}{alone}"] = task(task_name).run(algorithm, **{"num_seeds": 3} | settings)
+            runs[f"{task_name} {name}{alone}"] = task(task_name).run(method(name), **{"num_seeds": 3} | settings)
 
     plan("pendulum", "MCPO N=10", "PPO ε=0.2", num_seeds=5)
     plan("lunar-lander", "MCPO N=10", "MCPO N=10 β_max=1", "PPO ε=0.2")
@@ -57,7 +53,7 @@ def main() -> None:
     parser.add_argument("--curves", action="store_true")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--num-seeds", type=int)
-    parser.add_argument("--results", type=Path, default=ROOT / "results" / "learning")
+    parser.add_argument("--results", type=Path, default=ROOT / "results" / "bootstrapped")
     options = parser.parse_args()
     if options.table:
         return print_table(read(options.results))

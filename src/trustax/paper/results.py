@@ -23,6 +23,9 @@ from trustax.run import Run, from_json, to_json
 from trustax.terminal import RETURN
 
 SUCCESS = "rollout/success_rate"
+SPEED = "time/fps"
+DETAILS = "mcpo/"
+"""Metrics of this group are kept too, as mean and deviation over the seeds."""
 POINTS = 200
 """A curve is thinned to at most this many points, the last always among them."""
 
@@ -40,7 +43,11 @@ class Outcome:
     """mean raw return of the last 100 episodes, `seed point`; NaN before the first episode"""
     successes: np.ndarray | None
     """success rate of the last 100 episodes, likewise"""
+    details: dict[str, np.ndarray]
+    """what MCPO did, by the metric's name: mean and standard deviation over the seeds, `2 point`"""
     seconds: float
+    steps_per_second: float
+    """all seeds together, median over the iterations"""
     versions: dict[str, str]
     hardware: str
 
@@ -64,7 +71,9 @@ def outcome_of(run: Run, method: str, records: list[Record], seconds: float) -> 
         steps=[record[STEP] for record in kept],
         returns=_curve(kept, RETURN),
         successes=_curve(kept, SUCCESS) if SUCCESS in records[-1] else None,
+        details={name: _spread(kept, name) for name in records[-1] if name.startswith(DETAILS)},
         seconds=seconds,
+        steps_per_second=float(np.median([record[SPEED] for record in records])),
         versions={name: _version(name) for name in ("trustax", "jax", "envpool", "gymnasium")}
         | {"python": platform.python_version()},
         hardware=_hardware(),
@@ -87,12 +96,14 @@ def write(outcome: Outcome, folder: Path) -> Path:
         "final": _rounded(outcome.final),
         "best": _rounded(outcome.best),
         "seconds": round(outcome.seconds, 1),
+        "steps_per_second": round(outcome.steps_per_second, 1),
         "versions": outcome.versions,
         "hardware": outcome.hardware,
         "run": to_json(run),
         "steps": outcome.steps,
         "returns": [_rounded(row) for row in outcome.returns],
         "successes": None if outcome.successes is None else [_rounded(row) for row in outcome.successes],
+        "details": {name: [_short(row) for row in rows] for name, rows in outcome.details.items()},
     }
     folder.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in content.items())
@@ -118,7 +129,9 @@ def _read(path: Path) -> Outcome:
             steps=content["steps"],
             returns=_array(content["returns"]),
             successes=None if content["successes"] is None else _array(content["successes"]),
+            details={name: _array(rows) for name, rows in content.get("details", {}).items()},
             seconds=content["seconds"],
+            steps_per_second=content.get("steps_per_second", float("nan")),
             versions=content["versions"],
             hardware=content["hardware"],
         )
@@ -151,12 +164,21 @@ def _curve(records: Iterable[Record], metric: str) -> np.ndarray:
     return _array([record[metric] for record in records]).T
 
 
+def _spread(records: Iterable[Record], metric: str) -> np.ndarray:
+    values = _curve(records, metric)
+    return np.stack([values.mean(axis=0), values.std(axis=0)])
+
+
 def _array(values: list[Any]) -> np.ndarray:
     return np.array(values, dtype=float)  # None, where nothing was known yet, becomes NaN
 
 
 def _rounded(values: np.ndarray) -> list[float | None]:
     return [None if np.isnan(value) else round(float(value), 3) for value in values]
+
+
+def _short(values: np.ndarray) -> list[float]:
+    return [float(f"{value:.4g}") for value in values]
 
 
 def _version(package: str) -> str:
