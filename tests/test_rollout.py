@@ -136,19 +136,20 @@ def joined(collected: Any) -> tuple[Any, Any]:
 def test_compiled_and_hosted_rollouts_are_the_same(seeds: tuple[int, ...], preprocessing: Preprocessing) -> None:
     collected, observer = compiled(seeds, preprocessing)
     from_host, host_observer, _ = hosted(seeds, preprocessing)
-    assert_same(collected, from_host)
-    assert_same(observer, host_observer)
+    # Several steps compiled as one may be rounded differently in the last bit.
+    assert_same(collected, from_host, rtol=1e-6)
+    assert_same(observer, host_observer, rtol=1e-6)
     assert collected[0][0].reward.shape == (len(seeds), TIME, ENVS)
 
 
 def test_continuous_actions_are_clipped_for_the_environment_only() -> None:
     collected, _ = compiled((7,), RAW, definition=Reach)
     from_host, _, environment = hosted((7,), RAW, definition=Reach)
-    assert_same(collected, from_host)
+    assert_same(collected, from_host, rtol=1e-6)  # normal numbers drawn in bulk may differ in the last bit
     rollout, _ = joined(collected)
     assert rollout.action.shape == (1, 2 * TIME, ENVS, 1)
     assert np.abs(rollout.action).max() > 0.5
-    np.testing.assert_allclose(np.swapaxes(environment.actions, 0, 1), np.clip(rollout.action, -0.5, 0.5))
+    np.testing.assert_allclose(np.swapaxes(environment.actions, 0, 1), np.clip(rollout.action, -0.5, 0.5), atol=1e-6)
 
 
 @pytest.mark.parametrize("collected_by", [compiled, hosted])

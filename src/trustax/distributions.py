@@ -41,8 +41,16 @@ class Categorical(eqx.Module):
     def log_probs(self) -> Float[Array, "*batch action"]:
         return jax.nn.log_softmax(self.logits)
 
+    def noise(self, key: Key[Array, ""]) -> Float[Array, "*batch action"]:
+        """What chance adds to a sample; it depends on the distribution's shape alone, so it can be drawn in advance."""
+        return jax.random.gumbel(key, self.logits.shape)
+
+    def choose(self, noise: Float[Array, "*batch action"]) -> Int[Array, "*batch"]:
+        """The sample that belongs to a noise."""
+        return jnp.argmax(self.logits + noise, axis=-1)
+
     def sample(self, key: Key[Array, ""]) -> Int[Array, "*batch"]:
-        return jax.random.categorical(key, self.logits)
+        return self.choose(self.noise(key))
 
     def log_prob(self, action: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
         """log p(a), by a one-hot product: on small action sets it is far cheaper than a gather and its scatter."""
@@ -91,8 +99,14 @@ class MultiCategorical(eqx.Module):
         ]
         return cls(Categorical(jnp.stack(padded, axis=-2)))
 
+    def noise(self, key: Key[Array, ""]) -> Float[Array, "*batch part action"]:
+        return self.parts.noise(key)
+
+    def choose(self, noise: Float[Array, "*batch part action"]) -> Int[Array, "*batch part"]:
+        return self.parts.choose(noise)
+
     def sample(self, key: Key[Array, ""]) -> Int[Array, "*batch part"]:
-        return self.parts.sample(key)
+        return self.choose(self.noise(key))
 
     def log_prob(self, action: Int[Array, "*batch part"]) -> Float[Array, "*batch"]:
         return jnp.sum(self.parts.log_prob(action), axis=-1)
@@ -119,8 +133,14 @@ class DiagonalGaussian(eqx.Module):
     mean: Float[Array, "*batch action"]
     log_std: Float[Array, "*batch action"]
 
+    def noise(self, key: Key[Array, ""]) -> Float[Array, "*batch action"]:
+        return jax.random.normal(key, self.mean.shape)
+
+    def choose(self, noise: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:
+        return self.mean + jnp.exp(self.log_std) * noise
+
     def sample(self, key: Key[Array, ""]) -> Float[Array, "*batch action"]:
-        return self.mean + jnp.exp(self.log_std) * jax.random.normal(key, self.mean.shape)
+        return self.choose(self.noise(key))
 
     def log_prob(self, action: Float[Array, "*batch action"]) -> Float[Array, "*batch"]:
         """log p(a) = -Σ_d [(a-μ)²/2σ² + log σ + ½ log 2π]"""

@@ -24,6 +24,10 @@ from trustax.seeds import over_seeds
 from trustax.types import EnvSpec, Rollout, TimeStep
 
 
+UNROLLED = 4
+"""Steps in each turn of the compiled loop: a step is so little work that the loop itself is felt."""
+
+
 @dataclass(frozen=True)
 class Preprocessing:
     """How experience is turned into what a learner sees."""
@@ -153,15 +157,30 @@ def collect(
 ) -> tuple[Observer, EnvState, Rollout, FinishedEpisodes]:
     """Steps of a compiled environment, for every seed at once; traced as part of an iteration."""
 
-    def step(carry: tuple[Observer, EnvState], keys: Key[Array, " seed"]) -> tuple[Any, Any]:
-        observer, state = carry
-        action = over_seeds(act)(policies, observer.observation, keys)
-        state, timestep = environment.step(state, environment.spec.actions.for_environment(action))
+    # All that chance decides is drawn before the loop, in bulk: in it, drawing would cost more than acting.
+    noise = over_seeds(_noise)(policies, observer.observation, keys)
+    state, starts = environment.draw_starts(state, keys.shape[1])
+
+    def step(carry: tuple[Observer, EnvState], chance: tuple[Array, Any]) -> tuple[Any, Any]:
+        (observer, state), (noise, starts) = carry, chance
+        action = over_seeds(_choose_by)(policies, observer.observation, noise)
+        state, timestep = environment.step(state, environment.spec.actions.for_environment(action), starts)
         observer, row = over_seeds(partial(observe, preprocessing=preprocessing))(observer, timestep)
         return (observer, state), (row, action)
 
-    (observer, state), (rows, actions) = jax.lax.scan(step, (observer, state), jnp.swapaxes(keys, 0, 1))
+    chance = jnp.swapaxes(noise, 0, 1), starts
+    (observer, state), (rows, actions) = jax.lax.scan(step, (observer, state), chance, unroll=UNROLLED)
     return observer, state, *_assemble(rows, actions, observer)
+
+
+def _noise(policy: Policy, observation: Shaped[Array, "env ..."], keys: Key[Array, " time"]) -> Float[Array, "..."]:
+    distribution, _ = jax.eval_shape(policy.batch, observation)
+    return jax.vmap(distribution.noise)(keys)
+
+
+def _choose_by(policy: Policy, observation: Shaped[Array, "env ..."], noise: Float[Array, "..."]) -> Array:
+    distribution, _ = policy.batch(observation)
+    return distribution.choose(noise)
 
 
 class HostCollector:

@@ -47,8 +47,12 @@ class CompiledEnvironment(Protocol):
         """The state at the start and the first observations, `seed env ...`."""
         ...
 
-    def step(self, state: EnvState, action: Array) -> tuple[EnvState, TimeStep]:
-        """One step of every environment; pure, so it may be traced."""
+    def draw_starts(self, state: EnvState, num_steps: int) -> tuple[EnvState, Any]:
+        """What the next steps may need of chance to begin episodes, `time seed env ...`; None if it is drawn inside."""
+        ...
+
+    def step(self, state: EnvState, action: Array, starts: Any = None) -> tuple[EnvState, TimeStep]:
+        """One step of every environment, with a row of `draw_starts` or none; pure, so it may be traced."""
         ...
 
     def close(self) -> None: ...
@@ -77,7 +81,7 @@ class Stepped:
     def __init__(self, environment: CompiledEnvironment) -> None:
         self.spec = environment.spec
         self._environment = environment
-        self._step = jax.jit(environment.step)
+        self._step = jax.jit(lambda state, action: environment.step(state, action))
 
     def reset(self) -> np.ndarray:
         self._state, observation = self._environment.reset()

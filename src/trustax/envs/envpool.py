@@ -141,7 +141,10 @@ class EnvPoolCompiled:
             handle, (observation, *_) = jax.jit(self._receive)(self._handle)
             return handle, self._pool.observation(observation)
 
-    def step(self, state: Array, action: Array) -> tuple[Array, TimeStep]:
+    def draw_starts(self, state: Array, num_steps: int) -> tuple[Array, None]:
+        return state, None
+
+    def step(self, state: Array, action: Array, starts: None = None) -> tuple[Array, TimeStep]:
         with jax.enable_x64(True):
             state, result = self._step(state, self._pool.action(action))
             return state, self._pool.timestep(*result)

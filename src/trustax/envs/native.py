@@ -4,6 +4,7 @@ A definition is one environment: pure functions on its own state, without batch 
 `NativeEnvironment` gives it the axes `seed env`, its time limit and NEXT_STEP autoreset.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -92,6 +93,9 @@ class NativeState(eqx.Module):
 
     inner: Any
     key: Key[Array, "seed env"]
+    """an episode that begins at step t begins by this key and t alone"""
+    drawn: Int[Array, "seed env"]
+    """for how many steps a start was drawn"""
     elapsed: Int[Array, "seed env"]
     done: Bool[Array, "seed env"]
 
@@ -114,23 +118,33 @@ class NativeEnvironment:
     def _reset(self) -> tuple[NativeState, Array]:
         stream = jax.vmap(_environment_key, (0, None))
         keys = jax.vmap(stream, (None, 0), out_axes=1)(self._seeds, np.arange(self._num_envs))
-        key, inner = self._restart(keys)
-        elapsed = jnp.zeros(keys.shape, jnp.int32)
-        state = NativeState(inner, key, elapsed, jnp.zeros(keys.shape, bool))
-        return state, _wide(self._definition.observe)(inner)
+        none = jnp.zeros(keys.shape, jnp.int32)
+        inner = _wide(self._start)(keys, none)
+        return NativeState(inner, keys, none + 1, none, none > 0), _wide(self._definition.observe)(inner)
 
-    def step(self, state: NativeState, action: Shaped[Array, "seed env ..."]) -> tuple[NativeState, TimeStep]:
+    def draw_starts(self, state: NativeState, num_steps: int) -> tuple[NativeState, Any]:
+        """The first state of every episode that may begin in the next steps, `time seed env`.
+
+        Drawn all at once, they cost little; one by one in the loop they cost more than the steps, and only to draw
+        those which are needed takes a decision in every step, for which a GPU has to ask the CPU.
+        """
+        steps = jnp.arange(num_steps, dtype=jnp.int32)[:, None, None] + state.drawn[None]
+        starts = jax.vmap(_wide(self._start), (None, 0))(state.key, steps)
+        return dataclasses.replace(state, drawn=state.drawn + num_steps), starts
+
+    def _start(self, key: Key[Array, ""], step: Int[Array, ""]) -> Any:
+        return self._definition.reset(jax.random.fold_in(key, step))
+
+    def step(
+        self, state: NativeState, action: Shaped[Array, "seed env ..."], starts: Any = None
+    ) -> tuple[NativeState, TimeStep]:
+        if starts is None:
+            state, drawn = self.draw_starts(state, 1)
+            starts = jax.tree.map(lambda x: x[0], drawn)
         stepped, reward, terminated = _wide(self._definition.step)(state.inner, action)
         running = ~state.done
         elapsed = jnp.where(running, state.elapsed + 1, 0)
-
-        def restart_the_done() -> tuple[Any, Array]:
-            key, fresh = self._restart(state.key)
-            return _select(running, (stepped, state.key), (fresh, key))
-
-        # Drawing first states costs more than a step and is rarely needed. The condition stands outside
-        # `vmap`, which would turn it into a selection between two branches that are both computed.
-        inner, key = jax.lax.cond(jnp.all(running), lambda: (stepped, state.key), restart_the_done)
+        inner = _select(running, stepped, starts)
         terminated = terminated & running
         limit = self._definition.time_limit
         truncated = jnp.zeros_like(running) if limit is None else running & (elapsed >= limit)
@@ -141,7 +155,7 @@ class NativeEnvironment:
             truncated=truncated,
             success=self._success(inner, terminated | truncated),
         )
-        return NativeState(inner, key, elapsed, terminated | truncated), timestep
+        return NativeState(inner, state.key, state.drawn, elapsed, terminated | truncated), timestep
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -150,11 +164,6 @@ class NativeEnvironment:
         if not isinstance(self._definition, GoalDefinition):
             return None
         return ended & _wide(self._definition.succeeded)(inner)
-
-    def _restart(self, key: Key[Array, "seed env"]) -> tuple[Key[Array, "seed env"], Any]:
-        """The keys of the episodes to come, and the first states of this one."""
-        keys = _wide(jax.random.split)(key)
-        return keys[..., 0], _wide(self._definition.reset)(keys[..., 1])
 
 
 def _environment_key(seed: Any, env: Any) -> Key[Array, ""]:
