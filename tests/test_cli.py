@@ -55,7 +55,7 @@ def test_by_default_a_run_goes_into_a_folder_of_its_own(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(f"train ppo --env-id native:CartPole-v1 --seed 3 {QUICK}", capsys)[0] == 0
-    (folder,) = (tmp_path / "runs").iterdir()
+    (folder,) = (tmp_path / "runs").glob("[!.]*")
     assert folder.name.startswith("native-CartPole-v1__ppo__3__")
 
 

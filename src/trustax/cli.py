@@ -1,4 +1,4 @@
-"""The command line: `trustax train | resume | evaluate | record | plot | check`.
+"""The command line: `trustax train | resume | evaluate | record | plot | check | reproduce | report`.
 
 Options are the fields of dataclasses, and their help is the fields' docstrings. A mistake is answered with one line on
 stderr and exit code 2; a run that was stopped and can go on ends with exit code 75.
@@ -31,6 +31,8 @@ usage: trustax COMMAND ...
   record RUN                 film an agent of a run, as a GIF or an MP4
   plot RUN ...               draw the learning curves of runs
   check ENV                  play an environment at random and say what is wrong with it
+  reproduce NAME             run what the paper ran, and show it beside its numbers: {experiments}
+  report [RESULTS]           write all results as one HTML page
 
 trustax COMMAND --help tells the options, trustax --version the version.
 """
@@ -61,6 +63,9 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"trustax {__version__}")
         return 0
     from trustax import commands
+    from trustax.paper.commands import Reproduce
+    from trustax.paper.report.command import Report
+    from trustax.paper.reproduce import NAMES
     from trustax.paper.tasks import TASKS
 
     methods = _methods()
@@ -70,9 +75,12 @@ def _dispatch(arguments: list[str]) -> int:
         "record": commands.Record,
         "plot": commands.Plot,
         "check": commands.Check,
+        "reproduce": Reproduce,
+        "report": Report,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE.format(methods=", ".join(list(methods)[:NUM_SHOWN]), tasks=", ".join(TASKS)), end="")
+        lists = {"methods": list(methods)[:NUM_SHOWN], "tasks": TASKS, "experiments": NAMES}
+        print(USAGE.format(**{name: ", ".join(names) for name, names in lists.items()}), end="")
         return 0 if arguments else 2
     verb, *rest = arguments
     _require_known("command", verb, ["train", *others])

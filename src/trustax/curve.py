@@ -128,7 +128,7 @@ def draw(curves: Mapping[str, Curve], title: str | None, label: str) -> Figure:
         _draw_run(axes, curve, COLOURS[index % len(COLOURS)], LINE_STYLES[index // len(COLOURS) % len(LINE_STYLES)])
         for index, curve in enumerate(curves.values())
     ]
-    _label_axes(axes, label, max(int(curve.steps[-1]) for curve in curves.values()))
+    label_axes(axes, label, max(int(curve.steps[-1]) for curve in curves.values()))
     if title:
         axes.set_title(title)
     axes.annotate(
@@ -155,7 +155,8 @@ def _draw_run(axes: Axes, curve: Curve, colour: str, line_style: str) -> Any:
     return axes.plot(curve.steps, mean, color=colour, linestyle=line_style, marker=marker, zorder=3)[0]
 
 
-def _label_axes(axes: Axes, label: str, last_step: int) -> None:
+def label_axes(axes: Axes, label: str, last_step: int) -> None:
+    """Name the axes of a curve over environment steps, and number them legibly."""
     axes.set_xlabel("environment steps per seed")
     axes.set_ylabel(label)
     axes.set_xlim(0, last_step * 1.01 if last_step else 1)

@@ -34,6 +34,7 @@ class Keeper:
         self._environment = environment
         self._seconds = seconds
         self._saved = time.monotonic()
+        self._took = 0.0
 
     def open(self, resume: bool) -> None:
         """Make the folder, or make sure that it holds the run that is to go on."""
@@ -54,16 +55,19 @@ class Keeper:
             raise TrustaxError(f"{self.folder} cannot be written: {error.strerror or error}") from error
 
     def is_due(self) -> bool:
-        return self.folder is not None and time.monotonic() - self._saved >= self._seconds
+        """Whether it is time to save; however short the interval, saving takes a twentieth of the time at most."""
+        return self.folder is not None and time.monotonic() - self._saved >= max(self._seconds, 19 * self._took)
 
     def save(self, state: RunState) -> None:
         if self.folder is None:
             return
+        began = time.monotonic()
         header = {"kind": KIND, "run": to_json(self._run), "spec": spec_to_json(self._environment.spec)}
         steps = int(state.iteration) * self._run.batch_size
         checkpoint.save(checkpoints.checkpoint_path(self.folder, steps), self._kept(state), header)
         checkpoints.prune(self.folder)
         self._saved = time.monotonic()
+        self._took = self._saved - began
 
     def restore(self, state: RunState) -> RunState:
         """The newest state that was saved, or the one given if there is none yet."""

@@ -23,8 +23,7 @@ from trustax.normalize import RunningStatistics
 from trustax.seeds import over_seeds
 from trustax.types import EnvSpec, Rollout, TimeStep
 
-
-UNROLLED = 4
+UNROLLED = 8
 """Steps in each turn of the compiled loop: a step is so little work that the loop itself is felt."""
 
 

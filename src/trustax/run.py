@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from trustax.algorithms import ALGORITHMS, Algorithm, name_of
 from trustax.errors import TrustaxError
+from trustax.whole import write_whole
 
 RUN_FILE = "run.json"
 
@@ -122,7 +123,7 @@ def from_json(values: Any) -> Run:
 
 def write_run(run: Run, folder: Path) -> None:
     """Leave the definition in the run's folder."""
-    (folder / RUN_FILE).write_text(json.dumps(to_json(run), indent=2) + "\n", encoding="utf-8")
+    write_whole(folder / RUN_FILE, json.dumps(to_json(run), indent=2) + "\n")
 
 
 def read_run(folder: Path) -> Run:

@@ -1,6 +1,7 @@
 """The loop: iterate, record, save; and what a user gets from it."""
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from trustax.interrupt import Interrupted, InterruptGuard
 from trustax.iteration import Iteration, Seconds
 from trustax.journal import Journal, Record, finite_values
 from trustax.keeper import Keeper, agent_of, as_dict
+from trustax.lock import locked
 from trustax.placement import use_cores
 from trustax.run import Run
 from trustax.state import RunState, start
@@ -77,24 +79,26 @@ def train_run(
     cache_compilations()
     if not is_atari(bare_id(run.env_id)):  # whose networks are large enough to keep all cores busy
         use_cores(run.num_seeds)
-    environment = make(run.env_id if env is None else env, run.seeds, run.num_envs)
-    try:
-        keeper = Keeper(None if run_dir is None else Path(run_dir), run, environment, checkpoint_seconds)
-        keeper.open(resume)
-        state = start(run, environment)
-        if resume:
-            state = keeper.restore(state)
-        done = int(state.iteration) * run.batch_size
-        terminal = Terminal(
-            run.num_iterations * run.batch_size,
-            f"{run.algorithm_name} on {run.env_id}" + (f" × {run.num_seeds} seeds" if run.num_seeds > 1 else ""),
-            quiet=quiet,
-            initial_timesteps=done,
-        )
-        with InterruptGuard() as guard, Journal(keeper.folder, done if resume else None) as journal, terminal:
-            state = _loop(run, environment, state, journal, terminal, guard, keeper)
-    finally:
-        environment.close()
+    folder = None if run_dir is None else Path(run_dir)
+    with nullcontext() if folder is None else locked(folder):
+        environment = make(run.env_id if env is None else env, run.seeds, run.num_envs)
+        try:
+            keeper = Keeper(folder, run, environment, checkpoint_seconds)
+            keeper.open(resume)
+            state = start(run, environment)
+            if resume:
+                state = keeper.restore(state)
+            done = int(state.iteration) * run.batch_size
+            terminal = Terminal(
+                run.num_iterations * run.batch_size,
+                f"{run.algorithm_name} on {run.env_id}" + (f" × {run.num_seeds} seeds" if run.num_seeds > 1 else ""),
+                quiet=quiet,
+                initial_timesteps=done,
+            )
+            with InterruptGuard() as guard, Journal(keeper.folder, done if resume else None) as journal, terminal:
+                state = _loop(run, environment, state, journal, terminal, guard, keeper)
+        finally:
+            environment.close()
     result = Result(run, journal.records, state, keeper.folder)
     if keeper.folder is not None and any(finite_values(record[RETURN]) for record in journal.records):
         result.plot(keeper.folder / CURVE_FILE)

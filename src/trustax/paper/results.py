@@ -21,6 +21,7 @@ from trustax.errors import TrustaxError
 from trustax.journal import STEP, Record
 from trustax.run import Run, from_json, to_json
 from trustax.terminal import RETURN
+from trustax.whole import write_whole
 
 SUCCESS = "rollout/success_rate"
 SPEED = "time/fps"
@@ -58,8 +59,8 @@ class Outcome:
 
     @property
     def best(self) -> np.ndarray:
-        """The highest point of each seed."""
-        return np.nanmax(self.returns, axis=1)
+        """The highest point of each seed; NaN where no episode has ended."""
+        return np.fmax.reduce(self.returns, axis=1)
 
 
 def outcome_of(run: Run, method: str, records: list[Record], seconds: float) -> Outcome:
@@ -74,9 +75,9 @@ def outcome_of(run: Run, method: str, records: list[Record], seconds: float) -> 
         details={name: _spread(kept, name) for name in records[-1] if name.startswith(DETAILS)},
         seconds=seconds,
         steps_per_second=float(np.median([record[SPEED] for record in records])),
-        versions={name: _version(name) for name in ("trustax", "jax", "envpool", "gymnasium")}
+        versions={name: version_of(name) for name in ("trustax", "jax", "envpool", "gymnasium")}
         | {"python": platform.python_version()},
-        hardware=_hardware(),
+        hardware=hardware(),
     )
 
 
@@ -90,7 +91,7 @@ def write(outcome: Outcome, folder: Path) -> Path:
     """Leave an outcome in a folder, in the place of an earlier one of the same run."""
     run = outcome.run
     seeds = f"{run.seed}-{run.seed + run.num_seeds - 1}"
-    path = folder / f"{_plain(run.env_id)}__{_plain(outcome.method)}__{digest(run)}__{seeds}.json"
+    path = folder / f"{plain_name(run.env_id)}__{plain_name(outcome.method)}__{digest(run)}__{seeds}.json"
     content = {
         "method": outcome.method,
         "final": _rounded(outcome.final),
@@ -105,9 +106,8 @@ def write(outcome: Outcome, folder: Path) -> Path:
         "successes": None if outcome.successes is None else [_rounded(row) for row in outcome.successes],
         "details": {name: [_short(row) for row in rows] for name, rows in outcome.details.items()},
     }
-    folder.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in content.items())
-    path.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+    write_whole(path, f"{{\n{lines}\n}}\n")
     return path
 
 
@@ -115,12 +115,24 @@ def read(folder: Path) -> list[Outcome]:
     """Every outcome in a folder; those that differ in their seeds alone are joined."""
     cells: dict[tuple[str, str], list[Outcome]] = {}
     for path in sorted(folder.glob("*.json")):
-        outcome = _read(path)
+        outcome = read_file(path)
         cells.setdefault((outcome.method, digest(outcome.run)), []).append(outcome)
     return [_joined(cell) for cell in cells.values()]
 
 
-def _read(path: Path) -> Outcome:
+def find(outcomes: Iterable[Outcome], method: str, run: Run) -> Outcome | None:
+    """The outcome of a method's run; of several that differ in their length alone, the longest."""
+    found = [
+        outcome
+        for outcome in outcomes
+        if outcome.method == method
+        and digest(outcome.run) == digest(replace(run, total_timesteps=outcome.run.total_timesteps))
+    ]
+    return max(found, key=lambda outcome: outcome.run.total_timesteps, default=None)
+
+
+def read_file(path: Path) -> Outcome:
+    """One outcome, as `write` left it."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return Outcome(
@@ -147,14 +159,24 @@ def _joined(cell: list[Outcome]) -> Outcome:
         cell[0],
         returns=np.concatenate([outcome.returns for outcome in cell]),
         successes=np.concatenate(successes) if successes else None,
+        details={name: _joined_spread(cell, name) for name in cell[0].details},
         seconds=sum(outcome.seconds for outcome in cell),
+        steps_per_second=float(np.mean([outcome.steps_per_second for outcome in cell])),
     )
 
 
-def _plain(name: str) -> str:
+def _joined_spread(cell: list[Outcome], name: str) -> np.ndarray:
+    """Mean and deviation over all seeds, from those of the seeds in each file."""
+    counts = [len(outcome.returns) for outcome in cell]
+    means, deviations = np.moveaxis(np.stack([outcome.details[name] for outcome in cell]), 1, 0)
+    mean = np.average(means, axis=0, weights=counts)
+    return np.stack([mean, np.sqrt(np.average(deviations**2 + (means - mean) ** 2, axis=0, weights=counts))])
+
+
+def plain_name(name: str) -> str:
     """A name as part of a file's.
 
-    >>> _plain("MCPO N=10 β_max=1")
+    >>> plain_name("MCPO N=10 β_max=1")
     'MCPO-N-10-max-1'
     """
     return "-".join(re.findall(r"[A-Za-z0-9.]+", name))
@@ -181,14 +203,16 @@ def _short(values: np.ndarray) -> list[float]:
     return [float(f"{value:.4g}") for value in values]
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """The version of a package that is installed."""
     try:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
 
 
-def _hardware() -> str:
+def hardware() -> str:
+    """What JAX computes on."""
     device = jax.devices()[0]
     kind = "CPU" if device.platform == "cpu" else device.device_kind
     return f"{kind}, {len(jax.devices())} device(s), {platform.machine()}"

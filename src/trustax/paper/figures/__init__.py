@@ -1,0 +1,64 @@
+"""The paper's figures from our outcomes and traces, and a few of ours, as PNG files."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from trustax.curve import STYLE
+from trustax.errors import TrustaxError, similar_or_all
+from trustax.paper.experiments import PROTOCOLS
+from trustax.paper.figures.ablation import draw_ablation
+from trustax.paper.figures.curves import draw_curves, draw_minigrid
+from trustax.paper.figures.details import draw_alpha, draw_slots
+from trustax.paper.figures.profiles import draw_profiles
+from trustax.paper.figures.quality import draw_qualities
+from trustax.paper.figures.timeline import draw_timelines
+from trustax.paper.figures.within import draw_withins
+from trustax.paper.results import Outcome, read
+from trustax.paper.trace import Trace, read_traces
+
+Drawn = dict[str, Figure]
+"""By what each picture shows, where a name has several; empty where there is nothing to draw."""
+
+FROM_OUTCOMES: dict[str, Callable[[Sequence[Outcome], str], Drawn]] = {
+    "figure-1c": draw_slots,
+    "alpha": draw_alpha,
+    "minigrid": draw_minigrid,
+    "ablation": draw_ablation,
+    "curves": draw_curves,
+    "profiles": draw_profiles,
+}
+FROM_TRACES: dict[str, Callable[[Sequence[Trace]], Drawn]] = {
+    "figure-1a": draw_timelines,
+    "figure-1b": draw_qualities,
+    "within": draw_withins,
+}
+FIGURES = [*FROM_TRACES, *FROM_OUTCOMES]
+
+
+def save_figure(name: str, results: Path, protocol: str, folder: Path) -> list[Path]:
+    """Draw a figure from what there is under `results`; the files, none where there is nothing to draw."""
+    if name not in FIGURES:
+        raise TrustaxError(f"there is no figure {name!r}; {similar_or_all(name, FIGURES)}")
+    if protocol not in PROTOCOLS:
+        raise TrustaxError(f"there is no protocol {protocol!r}; {similar_or_all(protocol, PROTOCOLS)}")
+    with matplotlib.rc_context(STYLE):
+        if name in FROM_TRACES:
+            drawn = FROM_TRACES[name](read_traces(results, protocol))
+        else:
+            drawn = FROM_OUTCOMES[name](read(results / protocol), protocol)
+        return [
+            _save(figure, folder / f"{'-'.join(filter(None, [name, part, protocol]))}.png")
+            for part, figure in drawn.items()
+        ]
+
+
+def _save(figure: Figure, path: Path) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    except OSError as error:
+        raise TrustaxError(f"could not save {path}: {error.strerror or error}") from error
+    return path

@@ -1,0 +1,114 @@
+"""The ablation on BipedalWalkerHardcore: where every variant ends beside the paper's margins, and its curves."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from trustax.curve import COLOURS, FAINT_INK, INK
+from trustax.paper.experiments import EXPERIMENTS, TABLE_1
+from trustax.paper.figures.captions import averaged, lacking
+from trustax.paper.figures.curves import Found, curve_of, found_on
+from trustax.paper.figures.families import Line, draw_families, explain_families, family_and_setting
+from trustax.paper.figures.sheet import SMALL, sheet
+from trustax.paper.results import Outcome
+from trustax.paper.targets import TARGETS
+from trustax.paper.tasks import TASKS
+
+REFERENCE = "MCPO N=10"
+COMPONENTS = {
+    "Memory size": ["MCPO N=5", REFERENCE, "MCPO N=40", "MCPO N=10 β_max=1"],
+    "Virtual policy": ["No ψ", "α=0.5", "α=1.0"],
+    "β": ["Annealed β", "Adaptive β"],
+    "Writing": ["Frequent writing", "Uniform writing", "Sparse writing"],
+    "Mixing": ["Mean ψ N=10", "Half feature"],
+}
+"""What is varied of MCPO, and how."""
+ROW_HEIGHT = 0.22
+MARK_HEIGHT = 0.25
+
+
+def draw_ablation(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
+    experiment = EXPERIMENTS["ablation"]
+    (task,) = experiment.tasks
+    found = found_on(task, experiment, outcomes, protocol)
+    if not found:
+        return {}
+    return {"finals": _draw_finals(task, found, protocol), "curves": _draw_curves(task, found, protocol)}
+
+
+def groups() -> dict[str, list[str]]:
+    """The methods of the ablation by what they differ in."""
+    return COMPONENTS | {"Other methods": TABLE_1}
+
+
+def _draw_finals(task: str, found: Found, protocol: str) -> Figure:
+    """A bar for every method, from the top in the paper's order."""
+    count = sum(map(len, groups().values())) + len(groups())
+    mark = f" ◆: {REFERENCE} and the margin that the paper's text gives, ± 25." if REFERENCE in found else ""
+    caption = f"{averaged(found.values())}; lines: ± one standard deviation over seeds.{mark} Protocol {protocol}."
+    figure, panels = sheet(f"Final return on {task}", caption, (8.0, count * ROW_HEIGHT + 1.4))
+    axes = panels[0, 0]
+    height, ticks = 0.0, {}
+    for index, (group, methods) in enumerate(groups().items()):
+        axes.text(
+            0, -height, group, transform=axes.get_yaxis_transform(), fontsize=SMALL, fontweight="bold", va="center"
+        )
+        for method in methods:
+            height += 1
+            ticks[method] = -height
+            _draw_final(axes, -height, found.get(method), COLOURS[index])
+            _draw_margin(axes, -height, method, found.get(REFERENCE))
+        height += 1.4
+    axes.set_yticks(list(ticks.values()), list(ticks), fontsize=SMALL)
+    axes.set_ylim(-height + 0.7, 0.6)
+    axes.grid(False)
+    axes.grid(axis="x")
+    axes.set_xlabel("mean return of the last 100 episodes")
+    return figure
+
+
+def _draw_final(axes: Axes, height: float, outcome: Outcome | None, colour: str) -> None:
+    if outcome is None:
+        rows = axes.get_yaxis_transform()
+        axes.text(0.01, height, "not run yet", transform=rows, va="center", color=FAINT_INK, fontsize=SMALL - 1)
+        return
+    final = outcome.final[np.isfinite(outcome.final)]
+    axes.barh(height, final.mean(), 0.72, color=colour, alpha=0.8)
+    if len(final) > 1:
+        axes.errorbar(final.mean(), height, xerr=final.std(), color=INK, elinewidth=1.1)
+
+
+def _draw_margin(axes: Axes, height: float, method: str, reference: Outcome | None) -> None:
+    margin = TARGETS["ablation"].get(method, {}).get("margin")
+    if margin is None or reference is None:
+        return
+    place = float(np.nanmean(reference.final)) + margin.mean
+    axes.errorbar(place, height, xerr=margin.tolerance, fmt="D", color=INK, markersize=4, elinewidth=0.8, alpha=0.7)
+
+
+def _draw_curves(task: str, found: Found, protocol: str) -> Figure:
+    panels: dict[str, list[Line]] = {}
+    for group, methods in COMPONENTS.items():
+        # Every component stands beside the whole.
+        for method in methods if REFERENCE in methods else [REFERENCE, *methods]:
+            _add_line(panels, group, _short(method), found.get(method))
+    for method in TABLE_1:
+        _add_line(panels, *family_and_setting(method), found.get(method))
+    experiment = EXPERIMENTS["ablation"]
+    caption = (
+        f"{averaged(found.values())}. {explain_families(panels, TASKS[task].total_timesteps)} N=10: MCPO with all its "
+        f"components. Protocol {protocol}.{lacking([*experiment.methods, *experiment.variants], {task: found})}"
+    )
+    return draw_families(f"Ablation on {task}", caption, panels)
+
+
+def _add_line(panels: dict[str, list[Line]], group: str, label: str, outcome: Outcome | None) -> None:
+    if outcome is not None:
+        panels.setdefault(group, []).append(Line(label, curve_of(outcome, outcome.returns)))
+
+
+def _short(method: str) -> str:
+    """As little as tells a method from the others of its panel."""
+    return method.removeprefix("MCPO ").removesuffix(" writing").removesuffix(" N=10")

@@ -1,0 +1,133 @@
+"""Learning curves of many methods: a panel for each family of them, with the best of the family in front.
+
+Behind, in grey, stand the best of the other families, so that every panel can be compared with all.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.offsetbox import AnchoredOffsetbox, HPacker, TextArea
+from matplotlib.ticker import MaxNLocator
+
+from trustax.curve import COLOURS, LINE_STYLES, Curve, label_axes
+from trustax.paper.figures.sheet import BAND, draw_seeds, name_panel, sheet
+from trustax.paper.targets import Target
+from trustax.terminal import short_count
+
+GREY = "#c8c8c8"
+COLUMNS = 4
+PANEL = (2.25, 2.3)
+"""Width and height of a panel in inches."""
+MARGIN = 0.1
+"""Room for the paper's marks, right of the curves, as a share of their length."""
+
+
+class Line(NamedTuple):
+    """A method in its panel."""
+
+    label: str
+    curve: Curve
+    target: Target | None = None
+    """where the paper's ends"""
+
+    @property
+    def final(self) -> float:
+        return float(np.nanmean(self.curve.values[-1]))
+
+
+def family_and_setting(method: str) -> tuple[str, str]:
+    """The name of a method without its signature hyperparameter, and that one.
+
+    >>> family_and_setting("KL Fixed β=0.1"), family_and_setting("MCPO N=5 β_max=1"), family_and_setting("TRGPPO")
+    (('KL Fixed', 'β=0.1'), ('MCPO β_max=1', 'N=5'), ('TRGPPO', ''))
+    """
+    words = method.split(" ")
+    setting = next((word for word in words if "=" in word), "")
+    return " ".join(word for word in words if word != setting), setting
+
+
+def explain_families(groups: Mapping[str, Sequence[Line]], steps: int) -> str:
+    """What the eye sees; `steps` are those that the paper trained."""
+    lines = [line for group in groups.values() for line in group]
+    parts = []
+    if len(lines) > len(groups):
+        parts.append(f"Bold: the best setting of each family, with its {BAND}.")
+    elif any(line.curve.num_seeds > 1 for line in lines):
+        parts.append(f"{BAND.capitalize()}.")
+    if len(groups) > 1:
+        parts.append("Grey: the best of the other families.")
+    if any(line.target for line in lines):
+        parts.append(f"◆: where the paper ends, after {short_count(steps)} steps.")
+    return " ".join(parts)
+
+
+def draw_families(title: str, caption: str, groups: Mapping[str, Sequence[Line]]) -> Figure:
+    """A panel a group; every group has at least one line."""
+    columns = min(COLUMNS, len(groups))
+    rows = -(-len(groups) // columns)
+    size = (max(6.5, columns * PANEL[0]), rows * PANEL[1] + 1.0)
+    figure, panels = sheet(title, caption, size, (rows, columns), sharex=True, sharey=True)
+    last = max(int(line.curve.steps[-1]) for lines in groups.values() for line in lines)
+    best = {name: best_of(lines) for name, lines in groups.items()}
+    for index, (axes, name) in enumerate(zip(panels.flat, groups, strict=False)):
+        for other in best.values():
+            axes.plot(other.curve.steps, np.nanmean(other.curve.values, axis=1), color=GREY, linewidth=0.9, zorder=1)
+        _draw_group(axes, groups[name], best[name], last)
+        name_panel(axes, name, pad=18.0)
+        _set_axes(axes, last, is_lowest=index + columns >= len(groups))
+    for axes in panels.flat[len(groups) :]:
+        axes.remove()
+    for axes in panels[:, 0]:
+        axes.set_ylabel("episode return")
+    return figure
+
+
+def best_of(lines: Sequence[Line]) -> Line:
+    """Of those that were trained longest, the one that ends highest."""
+    longest = max(line.curve.steps[-1] for line in lines)
+    return max((line for line in lines if line.curve.steps[-1] == longest), key=lambda line: line.final)
+
+
+def _draw_group(axes: Axes, lines: Sequence[Line], best: Line, last: int) -> None:
+    texts: list[Artist] = []
+    for index, line in enumerate(lines):
+        colour, style = COLOURS[index % len(COLOURS)], LINE_STYLES[index % len(LINE_STYLES)]
+        if line is best:
+            draw_seeds(axes, line.curve, colour, linestyle=style, zorder=4)
+        else:
+            axes.plot(
+                line.curve.steps,
+                np.nanmean(line.curve.values, axis=1),
+                color=colour,
+                linestyle=style,
+                linewidth=1.1,
+                zorder=3,
+            )
+        if line.target is not None:
+            _draw_target(axes, line.target, last * (1 + MARGIN * (index + 1) / (len(lines) + 1)), colour)
+        weight = "bold" if line is best else "normal"
+        texts.append(TextArea(line.label, textprops={"color": colour, "fontsize": 7.5, "fontweight": weight}))
+    # Above the panel, where a legend covers nothing.
+    names = HPacker(children=texts, pad=0, sep=5)
+    above: dict[str, Any] = {"bbox_to_anchor": (0, 1), "bbox_transform": axes.transAxes}
+    legend = AnchoredOffsetbox("lower left", child=names, frameon=False, pad=0, borderpad=0.3, **above)
+    legend.set_in_layout(False)  # a long one shall not make its column wider
+    axes.add_artist(legend)
+
+
+def _draw_target(axes: Axes, target: Target, x: float, colour: str) -> None:
+    axes.errorbar(
+        x, target.mean, yerr=target.std, fmt="D", color=colour, markersize=4, elinewidth=1, alpha=0.8, zorder=5
+    )
+
+
+def _set_axes(axes: Axes, last: int, is_lowest: bool) -> None:
+    label_axes(axes, "", last)
+    axes.set_xlabel("steps per seed" if is_lowest else "", fontsize=9)
+    axes.set_xlim(0, last * (1 + MARGIN))
+    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    axes.tick_params(labelsize=8.5, labelbottom=is_lowest)

@@ -1,0 +1,86 @@
+"""Methods over all tasks of a table at once: performance profiles, and how likely MCPO beats each of the others.
+
+After Agarwal et al. (2021), *Deep Reinforcement Learning at the Edge of the Statistical Precipice*.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from trustax.curve import COLOURS, FAINT_INK, INK
+from trustax.paper.experiments import EXPERIMENTS
+from trustax.paper.figures.sheet import SMALL, add_legend, look_of, name_panel, sheet
+from trustax.paper.results import Outcome
+from trustax.paper.samples import samples_of
+from trustax.paper.statistics import Scores, bootstrap_interval, performance_profile, probability_of_improvement
+from trustax.paper.tables import RANGES, REFERENCES, complete_scores
+
+TABLES = ("table-1", "table-2", "minigrid")
+THRESHOLDS = 101
+REPEATS = 500
+
+
+def draw_profiles(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
+    """A figure for each table in which MCPO and another method ran in full on all tasks."""
+    figures = {}
+    for table in TABLES:
+        _, samples = samples_of(table, protocol, outcomes)
+        scores = complete_scores(table, samples)
+        lacking = [row for row in samples if row not in scores]
+        if REFERENCES[table] in scores and len(scores) > 1:
+            figures[table] = _draw(table, scores, lacking, protocol)
+    return figures
+
+
+def _draw(table: str, scores: dict[str, Scores], lacking: list[str], protocol: str) -> Figure:
+    reference = REFERENCES[table]
+    scale = ", where 0 and 1 are the paper's worst and best mean on a task" if table in RANGES else ""
+    left_out = f" Without those that have not run in full: {', '.join(lacking)}." if lacking else ""
+    caption = (
+        f"Left: the share of runs that end above a score, averaged over tasks{scale}. Right: how likely a run of "
+        f"{reference} ends above one of the other method; lines: 95 % intervals from resampled seeds. Protocol "
+        f"{protocol}.{left_out}"
+    )
+    figure, panels = sheet(f"{EXPERIMENTS[table].title}: all tasks", caption, (9.0, 5.2), (1, 2), width_ratios=(1.5, 1))
+    left, right = panels[0]
+    _draw_profiles(left, scores)
+    others = [row for row in scores if row != reference]
+    _draw_improvements(right, {row: scores[row] for row in others}, scores[reference])
+    name_panel(left, "Performance profiles")
+    name_panel(right, f"P({reference} is better)")
+    left.set_xlabel("final score" if table not in RANGES else "final score, rescaled")
+    left.set_ylabel("share of runs above it")
+    add_legend(figure, list(scores), panels, loc="outside right center")
+    return figure
+
+
+def _draw_profiles(axes: Axes, scores: dict[str, Scores]) -> None:
+    every = np.concatenate([runs for each in scores.values() for runs in each])
+    thresholds = np.linspace(every.min(), every.max(), THRESHOLDS)
+    for row, each in scores.items():
+        profile = performance_profile(each, thresholds)
+        colour, style = look_of(list(scores), row)
+        if row.startswith("MCPO"):
+            statistic = partial(performance_profile, thresholds=thresholds)
+            low, high = bootstrap_interval(statistic, each, repeats=REPEATS)
+            axes.fill_between(thresholds, low, high, color=colour, alpha=0.12, linewidth=0)
+        axes.plot(thresholds, profile, color=colour, linestyle=style, label=row, linewidth=1.6)
+    axes.set_ylim(-0.02, 1.02)
+
+
+def _draw_improvements(axes: Axes, others: dict[str, Scores], reference: Scores) -> None:
+    for height, each in enumerate(others.values()):
+        value = probability_of_improvement(reference, each)
+        low, high = bootstrap_interval(probability_of_improvement, reference, each, repeats=REPEATS)
+        axes.errorbar(
+            value, -height, xerr=[[value - low], [high - value]], fmt="o", color=COLOURS[0], ecolor=INK, elinewidth=1.1
+        )
+    axes.axvline(0.5, color=FAINT_INK, linestyle="--", linewidth=1)
+    axes.set_yticks(range(0, -len(others), -1), list(others), fontsize=SMALL)
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_xlabel("probability")
+    axes.grid(False)
+    axes.grid(axis="x")

@@ -1,0 +1,83 @@
+"""Figure 1b: what the virtual policy ψ earns beside the old policy, over training."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from trustax.curve import COLOURS, FAINT_INK, INK, label_axes
+from trustax.paper.figures.sheet import SMALL, by_task, draw_band, name_panel, sheet
+from trustax.paper.trace import EPISODES, Trace
+
+OLD, VIRTUAL = COLOURS[:2]
+
+
+def draw_qualities(traces: Sequence[Trace]) -> dict[str, Figure]:
+    """A figure for each task."""
+    return {task: draw_quality(found) for task, found in by_task(traces).items()}
+
+
+def draw_quality(traces: Sequence[Trace]) -> Figure:
+    """A column for each method that was traced on a task."""
+    seeds = " to ".join(map(str, sorted({trace.run.num_seeds for trace in traces})))
+    caption = (
+        "θ_old: the policy that collected an iteration's data; ψ: the virtual policy at that iteration's end, mixed "
+        f"from policies that may have learnt from these data. {EPISODES} test episodes each, the same for both, with "
+        f"sampled actions; mean over {seeds} seeds. Above, bands: ± one standard deviation over seeds. Below, "
+        f"lines and ±: one standard error of the mean difference. Protocol {traces[0].protocol}."
+    )
+    figure, panels = sheet(
+        f"Return of the virtual policy beside the old one on {traces[0].task}",
+        caption,
+        (max(6.5, 4.5 * len(traces)), 5.2),
+        (2, len(traces)),
+        height_ratios=(2, 1),
+        sharey="row",
+        sharex=True,
+    )
+    for trace, (above, below) in zip(traces, panels.T, strict=True):
+        _draw_returns(above, trace)
+        _draw_difference(below, trace)
+        name_panel(above, trace.method)
+        name_panel(below, f"{advantage(trace)} over all points")
+    panels[0, 0].set_ylabel("return")
+    panels[1, 0].set_ylabel("ψ minus θ_old")
+    return figure
+
+
+def means(trace: Trace, policy: str) -> Float[np.ndarray, "checkpoint seed"]:
+    """The mean return of each checkpoint and seed."""
+    return np.array([getattr(checkpoint, policy).mean(axis=1) for checkpoint in trace.checkpoints])
+
+
+def advantage(trace: Trace) -> str:
+    """How much more ψ earns on average, with the standard error over seeds."""
+    seeds = (means(trace, "virtual") - means(trace, "old")).mean(axis=0)
+    error = f" ± {seeds.std(ddof=1) / np.sqrt(len(seeds)):.3f}" if len(seeds) > 1 else ""
+    return f"{seeds.mean():+.3f}{error}".replace("-", "−")
+
+
+def _draw_returns(axes: Axes, trace: Trace) -> None:
+    steps = np.array([checkpoint.steps for checkpoint in trace.checkpoints])
+    for policy, name, colour, style in (("virtual", "ψ", VIRTUAL, "-"), ("old", "θ_old", OLD, "--")):
+        returns = means(trace, policy)
+        mean, spread = returns.mean(axis=1), returns.std(axis=1)
+        draw_band(axes, steps, mean, spread, colour, label=name, linestyle=style, markersize=4)
+    label_axes(axes, "", int(steps[-1]))
+    axes.set_xlabel("")
+    axes.legend(loc="upper left", fontsize=SMALL)
+
+
+def _draw_difference(axes: Axes, trace: Trace) -> None:
+    steps = np.array([checkpoint.steps for checkpoint in trace.checkpoints])
+    difference = means(trace, "virtual") - means(trace, "old")
+    num_seeds = difference.shape[1]
+    error = difference.std(axis=1, ddof=1) / np.sqrt(num_seeds) if num_seeds > 1 else None
+    width = 0.6 * steps[-1] / len(steps)
+    look = {"elinewidth": 1.2, "ecolor": INK}
+    axes.bar(steps, difference.mean(axis=1), width, yerr=error, color=VIRTUAL, alpha=0.75, error_kw=look)
+    axes.axhline(0, color=FAINT_INK, linewidth=0.8)
+    label_axes(axes, "", int(steps[-1]))
+    axes.set_xlim(0, steps[-1] + width)

@@ -1,0 +1,90 @@
+// Charts in the house's look: what Plotly needs to know about colours, lines and axes, in the theme that is on.
+
+const DASHES = ["solid", "dash", "dot", "dashdot"];
+const DARK = window.matchMedia("(prefers-color-scheme: dark)");
+
+function themed(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+// The last of the colours is black, which no one would see on a dark page.
+function shade(colour) {
+  return colour === "#000000" ? themed("ink") : colour;
+}
+
+function faded(colour, opacity) {
+  const parts = [1, 3, 5].map((start) => parseInt(shade(colour).slice(start, start + 2), 16));
+  return `rgba(${parts.join(", ")}, ${opacity})`;
+}
+
+// A colour and a line style for each curve. Settings of one method share its colour while there are line styles left.
+function looksOf(curves, palette) {
+  const families = [...new Set(curves.map((curve) => curve.family))];
+  const total = palette.length * DASHES.length;
+  const taken = new Set();
+  return new Map(curves.map(({ label, family }) => {
+    let place = (families.indexOf(family) * DASHES.length) % total;
+    while (taken.has(place) && taken.size < total) place = (place + 1) % total;
+    taken.add(place);
+    return [label, { colour: palette[Math.floor(place / DASHES.length)], dash: DASHES[place % DASHES.length] }];
+  }));
+}
+
+// The line before a method's name, drawn as in the chart.
+function swatch({ colour, dash }) {
+  const gaps = { solid: "none", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
+  const line = shape("line", { x1: 1, y1: 5, x2: 27, y2: 5, "stroke-width": 2.5, "stroke-dasharray": gaps[dash] });
+  line.style.stroke = colour === "#000000" ? "var(--ink)" : colour;
+  const drawing = shape("svg", { width: 28, height: 10, "aria-hidden": "true" });
+  drawing.append(line);
+  return drawing;
+}
+
+function shape(kind, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
+// One deviation to either side. A logarithm knows no zero: there the band ends at a tenth of the mean.
+function band(x, mean, deviation, colour, logarithmic = false) {
+  const known = x.map((_, index) => index).filter((index) => mean[index] !== null && deviation[index] !== null);
+  const back = [...known].reverse();
+  const high = (index) => mean[index] + deviation[index];
+  const low = (index) => Math.max(mean[index] - deviation[index], logarithmic ? mean[index] / 10 : -Infinity);
+  return {
+    x: [...known, ...back].map((index) => x[index]), y: [...known.map(high), ...back.map(low)],
+    mode: "lines", line: { width: 0 }, fill: "toself", fillcolor: faded(colour, 0.16), hoverinfo: "skip", meta: "band",
+  };
+}
+
+function axis(title, extra = {}) {
+  return {
+    title: { text: plain(title), font: { size: 13 }, standoff: 8 }, automargin: true, zeroline: false, ticks: "",
+    gridcolor: themed("line"), linecolor: themed("faint"), tickfont: { color: themed("faint"), size: 12 },
+    ...extra,
+  };
+}
+
+// The place has its height from the style sheet.
+function draw(place, traces, { x = {}, y = {}, hover = "x unified", buttons = false }) {
+  const layout = {
+    autosize: true, showlegend: false, hovermode: hover, dragmode: "zoom",
+    margin: { l: 8, r: 12, t: 12, b: 8 },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: "system-ui, sans-serif", color: themed("ink") },
+    hoverlabel: {
+      bgcolor: themed("surface"), bordercolor: themed("line"), font: { color: themed("ink") }, namelength: -1,
+    },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: themed("faint"), activecolor: themed("ink") },
+    xaxis: axis("environment steps per seed", {
+      showgrid: false, rangemode: "nonnegative", tickformat: "~s", hoverformat: ".3~s", nticks: 8, ...x,
+    }),
+    yaxis: axis("", y),
+  };
+  const config = {
+    responsive: true, displaylogo: false, displayModeBar: buttons ? "hover" : false,
+    modeBarButtons: [["zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]],
+  };
+  Plotly.react(place, traces, layout, config);
+}

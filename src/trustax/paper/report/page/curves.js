@@ -1,0 +1,218 @@
+// Learning curves of any methods on a task, as mean and band or seed by seed.
+
+function curvesPage(place, data) {
+  if (data.curves.length === 0) {
+    place.append(notice("There is no curve yet. To make some:", ...data.commands));
+    return { show() {} };
+  }
+  const tasks = [...new Set(data.curves.map((curve) => curve.task))];
+  const state = {
+    task: tasks[0], protocol: data.protocol, measure: "return", seeds: "mean", smoothing: 0, paper: true,
+  };
+  const chart = element("div", { id: "curve-chart", class: "chart large", role: "img" });
+  const top = element("div", { class: "controls" });
+  const side = element("div", { class: "side" });
+  const caption = element("p", { class: "faint" });
+  const ends = element("div", { class: "ends" });
+  place.append(top, element("div", { class: "beside" }, side, element("div", {}, caption, chart), ends));
+
+  const refresh = () => {
+    const chosen = state.curves.filter((curve) => state.ticked.has(curve.label));
+    const traces = chosen.flatMap((curve) => tracesOf(curve, state));
+    caption.textContent = explanation(chosen, state);
+    chart.setAttribute("aria-label", `${state.task}: ${caption.textContent} The table below has the final values.`);
+    const crowded = traces.filter((trace) => trace.meta === "curve").length > 8;
+    const title = state.measure === "success" ? "success rate" : "episode return";
+    const range = [0, 1.02 * Math.max(...state.curves.map((curve) => curve.steps.at(-1)))];
+    const hover = crowded ? "closest" : "x unified";
+    draw(chart, traces, { x: { range }, y: { title: { text: title } }, hover, buttons: true });
+    ends.replaceChildren(endings(chosen, state));
+  };
+  const change = (name, next = refresh) => (value) => {
+    state[name] = value;
+    next();
+  };
+  // Another task or protocol has other methods.
+  const rebuild = () => {
+    const has = (protocol) => data.curves.some((curve) => curve.task === state.task && curve.protocol === protocol);
+    const protocols = data.protocols.filter(({ name }) => has(name)).map(({ name }) => [name, name]);
+    if (!has(state.protocol)) [[state.protocol]] = protocols;
+    state.curves = data.curves.filter((curve) => curve.task === state.task && curve.protocol === state.protocol);
+    state.looks = looksOf(state.curves, data.palette);
+    state.ticked = bestOfEach(state.curves);
+    const rated = state.curves.some((curve) => curve.successes !== null);
+    if (!rated) state.measure = "return";
+    const measures = [["return", "return"], ["success", "success rate"]];
+    top.replaceChildren(
+      choice("Task", tasks.map((task) => [task, task]), state.task, change("task", rebuild)),
+      alternatives("Protocol", "protocol", protocols, state.protocol, change("protocol", rebuild)),
+      ...(rated ? [alternatives("Measure", "measure", measures, state.measure, change("measure"))] : []),
+      alternatives("Seeds", "seeds", [["mean", "mean and band"], ["each", "each"]], state.seeds, change("seeds")),
+    );
+    side.replaceChildren(
+      slider(state, refresh),
+      tick(state.paper, change("paper"), "the paper’s final values"),
+      methodList(state, refresh),
+    );
+    refresh();
+  };
+  return {
+    show(task) {
+      if (tasks.includes(task)) state.task = task;
+      if (task || !state.curves) rebuild();
+      else refresh();
+    },
+  };
+}
+
+// Every setting of a method would be a crowd: of those that were trained longest, the one that ended best.
+function bestOfEach(curves) {
+  const best = new Map();
+  for (const curve of curves) {
+    const known = best.get(curve.family);
+    if (!known || isBetter(curve, known)) best.set(curve.family, curve);
+  }
+  return new Set([...best.values()].map(({ label }) => label));
+}
+
+function isBetter(curve, other) {
+  const [length, otherLength] = [curve.steps.at(-1), other.steps.at(-1)];
+  return length === otherLength ? endOf(curve).mean > endOf(other).mean : length > otherLength;
+}
+
+function slider(state, refresh) {
+  const words = () => (state.smoothing ? `${state.smoothing} % of the run` : "none");
+  const output = element("output", {}, words());
+  const smooth = () => {
+    state.smoothing = Number(input.value);
+    output.textContent = words();
+    refresh();
+  };
+  const input = element("input", { type: "range", min: 0, max: 20, step: 1, value: state.smoothing, oninput: smooth });
+  return element("label", { class: "control" }, element("span", {}, "Smoothing: ", output), input);
+}
+
+function tick(on, changed, ...words) {
+  const box = element("input", { type: "checkbox", checked: on, onchange: () => changed(box.checked) });
+  return element("label", { class: "tick" }, box, ...words);
+}
+
+function methodList(state, refresh) {
+  const labels = state.curves.map((curve) => curve.label);
+  const list = element("div", { class: "list" });
+  const show = () => list.replaceChildren(...labels.map((label) => {
+    const changed = (on) => {
+      state.ticked[on ? "add" : "delete"](label);
+      refresh();
+    };
+    return tick(state.ticked.has(label), changed, swatch(state.looks.get(label)), label);
+  }));
+  const sets = { "best of each": () => bestOfEach(state.curves), all: () => new Set(labels), none: () => new Set() };
+  const buttons = Object.entries(sets).map(([words, chosen]) => {
+    const choose = () => {
+      state.ticked = chosen();
+      show();
+      refresh();
+    };
+    return element("button", { type: "button", onclick: choose }, words);
+  });
+  show();
+  return element("fieldset", { class: "methods" },
+    element("legend", {}, "Methods"), element("div", { class: "buttons" }, ...buttons), list);
+}
+
+function tracesOf(curve, state) {
+  const { colour, dash } = state.looks.get(curve.label);
+  const rows = valuesOf(curve, state.measure).map((row) => smoothed(curve.steps, row, state.smoothing / 100));
+  if (rows.length === 0) return [];
+  const name = plain(curve.label);
+  const { mean, deviation } = statistics(rows);
+  const line = (y, extra) => ({
+    x: curve.steps, y, name, mode: curve.steps.length === 1 ? "markers" : "lines", meta: "curve", ...extra,
+    line: { color: shade(colour), width: state.seeds === "each" ? 1.3 : 2.2, dash },
+  });
+  const traces = state.seeds === "each"
+    ? rows.map((row, seed) => line(row, { name: `${name}, ${seed + 1}`, opacity: 0.75, hovertemplate: "%{y:,.4~r}" }))
+    : [line(mean, { customdata: deviation, hovertemplate: "%{y:,.4~r} ± %{customdata:,.3~r}" })];
+  if (state.seeds === "mean" && rows.length > 1) traces.unshift(band(curve.steps, mean, deviation, colour));
+  if (state.paper && state.measure === "return" && curve.paper) traces.push(goal(curve, state));
+  return traces;
+}
+
+function valuesOf(curve, measure) {
+  return measure === "success" ? curve.successes ?? [] : curve.values;
+}
+
+function endOf(curve, measure = "return") {
+  const { mean, deviation } = statistics(valuesOf(curve, measure).map((row) => [row.at(-1)]));
+  return { mean: mean[0], deviation: deviation[0] };
+}
+
+// Where the paper ended: a dashed line, and at its end how far the paper's runs were apart.
+function goal(curve, state) {
+  const { mean, deviation } = curve.paper;
+  const colour = shade(state.looks.get(curve.label).colour);
+  const last = Math.max(...state.curves.map(({ steps }) => steps.at(-1)));
+  return {
+    x: [0, last], y: [mean, mean], name: `${plain(curve.label)}, paper`, mode: "lines+markers", meta: "paper",
+    line: { color: colour, width: 1.2, dash: "dash" },
+    marker: { symbol: "diamond", size: [0, 9], color: colour },
+    error_y: { type: "data", array: [null, deviation], color: colour, thickness: 1.2, width: 4 },
+    hovertemplate: spread(mean, deviation),
+  };
+}
+
+// The mean of what lies within a share of the run around each point; points without a number stay so.
+function smoothed(steps, row, share) {
+  const radius = (share * steps.at(-1)) / 2;
+  return row.map((value, index) => {
+    if (value === null) return null;
+    return average(row.filter((other, place) => other !== null && Math.abs(steps[place] - steps[index]) <= radius));
+  });
+}
+
+// Over the seeds that have a number.
+function statistics(rows) {
+  const columns = rows[0].map((_, point) => rows.map((row) => row[point]).filter((value) => value !== null));
+  const mean = columns.map(average);
+  const deviation = columns.map((values, point) => {
+    const variance = average(values.map((value) => (value - mean[point]) ** 2));
+    return variance === null ? null : Math.sqrt(variance);
+  });
+  return { mean, deviation };
+}
+
+function average(values) {
+  return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null;
+}
+
+function explanation(curves, state) {
+  if (curves.length === 0) return "No method is ticked.";
+  const amounts = curves.map((curve) => curve.values.length);
+  const [fewest, most] = [Math.min(...amounts), Math.max(...amounts)];
+  const seeds = most === 1 ? "one seed" : `${fewest === most ? most : `${fewest} to ${most}`} seeds`;
+  const single = state.seeds === "each" || most === 1;
+  const parts = [single ? `a line for each of ${seeds}` : `mean over ${seeds}, band: ± one standard deviation`];
+  if (state.paper && curves.some((curve) => curve.paper)) parts.push("dashed with a diamond: where the paper ends");
+  const shorter = curves.find((curve) => curve.steps.at(-1) < curve.paper_steps * 0.95);
+  if (shorter) parts.push(`some are shorter than the paper’s ${count(shorter.paper_steps)} steps`);
+  const words = parts.join(" · ");
+  return `${words[0].toUpperCase()}${words.slice(1)}.`;
+}
+
+function endings(curves, state) {
+  const rows = curves.filter((curve) => valuesOf(curve, state.measure).length).map((curve) => {
+    const { mean, deviation } = endOf(curve, state.measure);
+    const paper = state.measure === "return" ? curve.paper : null;
+    const seeds = curve.values.length;
+    return [
+      { content: curve.label, order: curve.label, head: true },
+      { content: spread(mean, seeds > 1 ? deviation : null), order: mean },
+      { content: paper ? spread(paper.mean, paper.deviation) : "", order: paper?.mean ?? null },
+      { content: String(seeds), order: seeds },
+      { content: count(curve.steps.at(-1)), order: curve.steps.at(-1) },
+    ];
+  });
+  const caption = `At the end of training: ${state.task}, ${state.protocol}`;
+  return sortable(caption, ["method", "final", "paper", "seeds", "steps"], rows);
+}

@@ -1,0 +1,112 @@
+// What all pages are built from. Text reaches the document as text nodes alone, so no name can become markup.
+
+function element(kind, attributes = {}, ...children) {
+  const made = document.createElement(kind);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value === true) made.setAttribute(name, "");
+    else if (value !== false && value !== null) made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+// Plotly reads a few tags and entities in its texts; here is one that it shows as it is.
+function plain(text) {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+// As many decimals as a reader compares: none for thousands, three below one. A deviation has those of its mean.
+function number(value, decimals = null) {
+  if (value === null) return "–";
+  const size = Math.abs(value);
+  const places = decimals ?? decimalsOf(size);
+  const digits = { minimumFractionDigits: places, maximumFractionDigits: places };
+  return value.toLocaleString("en", digits).replace("-", "−");
+}
+
+function decimalsOf(size) {
+  return size >= 1000 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
+}
+
+function spread(mean, deviation) {
+  if (mean === null || deviation === null) return number(mean);
+  return `${number(mean)} ± ${number(deviation, decimalsOf(Math.abs(mean)))}`;
+}
+
+function count(value) {
+  for (const [size, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (value >= size * 0.9995) return `${Number((value / size).toPrecision(3))}${letter}`;
+  }
+  return String(value);
+}
+
+const VERDICTS = {
+  matches: { symbol: "✓", name: "matches", words: "Our mean lies within the paper’s standard deviation." },
+  "differs, better": { symbol: "▲", name: "better", words: "Differs: it is higher than that." },
+  "differs, worse": { symbol: "▼", name: "worse", words: "Differs: it is lower than that." },
+  short: { symbol: "…", name: "short", words: "Trained for fewer steps than in the paper." },
+  ran: { symbol: "○", name: "ran", words: "Ran in full; the paper has no number to hold it to." },
+  "not run": { symbol: "–", name: "not run", words: "Has not been run." },
+};
+
+function chip(verdict, says = "") {
+  const { symbol, name, words } = VERDICTS[verdict];
+  const sign = element("span", { "aria-hidden": "true" }, symbol);
+  return element("span", { class: "chip", "data-verdict": verdict, title: words }, sign, ` ${says || name}`);
+}
+
+function notice(words, ...commands) {
+  const lines = commands.map((command) => element("pre", {}, element("code", {}, command)));
+  return element("div", { class: "notice" }, element("p", {}, words), ...lines);
+}
+
+// A labelled control: a list to choose from. `options` are pairs of value and text.
+function choice(label, options, chosen, changed) {
+  const list = element("select", { onchange: () => changed(list.value) });
+  for (const [value, text] of options) list.append(element("option", { value, selected: value === chosen }, text));
+  return element("label", { class: "control" }, element("span", {}, label), list);
+}
+
+// A few alternatives side by side, one of which is on.
+function alternatives(label, name, options, chosen, changed) {
+  const buttons = options.map(([value, text]) => {
+    const input = element("input", {
+      type: "radio", name, value, checked: value === chosen, onchange: () => changed(value),
+    });
+    return element("label", {}, input, element("span", {}, text));
+  });
+  return element("fieldset", { class: "alternatives" }, element("legend", {}, label), ...buttons);
+}
+
+// A table that sorts by the column whose head is clicked. `rows` are lists of { content, order }; no order comes last.
+function sortable(caption, columns, rows) {
+  const body = element("tbody");
+  const show = (sorted) => body.replaceChildren(...sorted.map((row) => element("tr", {}, ...row.map(toCell))));
+  const heads = columns.map((column, index) => {
+    const sort = () => {
+      const descending = head.getAttribute("aria-sort") === "descending";
+      for (const other of heads) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", descending ? "ascending" : "descending");
+      show([...rows].sort((a, b) => compare(a[index].order, b[index].order, !descending)));
+    };
+    const head = element("th", { scope: "col" }, element("button", { type: "button", onclick: sort }, column));
+    return head;
+  });
+  show(rows);
+  const head = element("thead", {}, element("tr", {}, ...heads));
+  const table = element("table", {}, element("caption", {}, caption), head, body);
+  // Wider than a telephone, it scrolls by itself, with the keyboard too.
+  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, table);
+}
+
+function toCell({ content, head = false }) {
+  const children = Array.isArray(content) ? content : [content];
+  return head ? element("th", { scope: "row" }, ...children) : element("td", {}, ...children);
+}
+
+function compare(a, b, descending) {
+  if (a === null || b === null) return (a === null) - (b === null);
+  const order = typeof a === "string" ? a.localeCompare(b) : a - b;
+  return descending ? -order : order;
+}

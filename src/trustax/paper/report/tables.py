@@ -1,0 +1,85 @@
+"""The paper's tables as the report shows them: plain JSON values, under every protocol."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from trustax.paper.entries import Entry
+from trustax.paper.experiments import PROTOCOLS
+from trustax.paper.layout import Column, Estimate, PaperTable, ours, seeds, theirs
+from trustax.paper.report.curves import differences, numbers, task_name
+from trustax.paper.results import Outcome
+from trustax.paper.tables import TABLES, table
+from trustax.paper.targets import BEST_OF, TARGETS, Target
+
+PLAIN = "ran"
+"""The verdict of a cell that ran in full and that the paper has no number for."""
+WITH_CURVES = ("table-1-full", "table-2", "minigrid")
+"""Experiments whose numbers are ends of learning curves."""
+
+
+def table_data(results: Path, names: Iterable[str] = TABLES) -> list[dict[str, Any]]:
+    """Every table, with what each protocol has of it."""
+    return [_table(name, {protocol: table(name, results, protocol) for protocol in PROTOCOLS}) for name in names]
+
+
+def target_of(outcome: Outcome) -> Target | None:
+    """Where the paper's curve of a method ends; of a method that it tuned, the best one's does."""
+    if differences(outcome):
+        return None
+    for experiment in WITH_CURVES:
+        for row, columns in TARGETS[experiment].items():
+            if outcome.method in (row, *BEST_OF.get(row, ())) and task_name(outcome) in columns:
+                return columns[task_name(outcome)]
+    return None
+
+
+def _table(name: str, found: dict[str, PaperTable]) -> dict[str, Any]:
+    first = next(iter(found.values()))
+    contents = {protocol: _content(shown) for protocol, shown in found.items()}
+    return {
+        "name": name,
+        "title": first.title,
+        "tasks": [column.key for column in first.columns],
+        "protocols": contents,
+        "alike": all(content == contents[next(iter(found))] for content in contents.values()),
+    }
+
+
+def _content(shown: PaperTable) -> dict[str, Any]:
+    return {
+        "state": shown.state,
+        "headings": [column.heading for column in shown.columns],
+        "notes": list(shown.notes),
+        "rows": [
+            {
+                "name": row.name,
+                "ours": row.is_variant,
+                "cells": [_cell(cell, column) for cell, column in zip(row.entries, shown.columns, strict=True)],
+            }
+            for row in shown.rows
+        ],
+        "aggregates": [
+            [(row.name, row.name), _estimate(row.interquartile_mean), _estimate(row.improvement)]
+            for row in shown.aggregates
+        ],
+        "aggregate_headings": list(shown.aggregate_headings),
+    }
+
+
+def _cell(cell: Entry, column: Column) -> dict[str, Any]:
+    return {
+        "verdict": cell.verdict or PLAIN,
+        "says": cell.says() if cell.verdict == "short" else "",
+        "mark": cell.mark,
+        "ours": ours(cell, column),
+        "seeds": seeds(cell, column),
+        "choice": cell.choice,
+        "paper": theirs(cell.target, column) if cell.target else "",
+        "order": numbers([cell.ours.mean])[0] if cell.ours else None,
+    }
+
+
+def _estimate(estimate: Estimate | None) -> tuple[str, float | None]:
+    """How it is written, and what it is sorted by."""
+    return ("", None) if estimate is None else (str(estimate), estimate.value)

@@ -1,0 +1,210 @@
+"""The report holds the right numbers, and is one harmless file whatever a result says."""
+
+import json
+import re
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from tests.paper.made import EVIL, NAN, folder_of, outcome
+from trustax.algorithms import MCPO
+from trustax.curve import COLOURS
+from trustax.errors import TrustaxError
+from trustax.paper import results
+from trustax.paper.entries import Verdict
+from trustax.paper.methods import method
+from trustax.paper.report import PARTS, _hash, write_report
+from trustax.paper.report.curves import labels_of, numbers
+from trustax.paper.report.inside import outcome_inside, trace_insides
+from trustax.paper.report.tables import PLAIN
+from trustax.paper.tasks import task
+from trustax.paper.trace import Stretch, Trace
+
+
+class Reader(HTMLParser):
+    """What a browser would find in the page: its scripts and the addresses that it names."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.scripts: list[str] = []
+        self.addresses: list[str] = []
+        self.policy = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        named = dict(attributes)
+        self.addresses += [value or "" for name, value in attributes if name in ("src", "href")]
+        if tag == "script":
+            self.scripts.append("")
+        if tag == "meta" and named.get("http-equiv") == "Content-Security-Policy":
+            self.policy = named["content"] or ""
+
+    def handle_data(self, text: str) -> None:
+        if self.lasttag == "script" and self.scripts[-1] == "":
+            self.scripts[-1] = text
+
+
+def read(page: Path) -> tuple[Reader, dict[str, Any]]:
+    reader = Reader(page.read_text(encoding="utf-8"))
+    return reader, json.loads(reader.scripts[0])
+
+
+def test_curves_are_rounded_and_have_the_papers_end(tmp_path: Path) -> None:
+    short = outcome("PPO ε=0.2", returns=np.array([[1234.5678, NAN]]), steps=[1, 2])
+    page = write_report(folder_of(tmp_path, outcome(), short), tmp_path / "new" / "report.html", figures=False)
+    data = read(page)[1]
+    first, second = data["curves"]
+    assert (first["task"], first["protocol"], first["label"]) == ("pendulum", "paper", "MCPO N=10")
+    assert first["values"] == [[None, *range(1, 8)], [None, *range(11, 18)]]
+    assert first["paper"] == {"mean": -146.88, "deviation": 3.78}
+    assert second["values"] == [[1235.0, None]]
+    assert data["palette"] == list(COLOURS)
+    assert data["protocol"] == "paper"
+
+
+def test_every_table_is_there_with_its_verdicts(tmp_path: Path) -> None:
+    in_full = [8192, 999_424]
+    good, bad = (outcome("MCPO N=10", steps=in_full, returns=np.full((2, 2), value)) for value in (-147.0, -200.0))
+    for each, verdict in ((good, "matches"), (bad, "differs, worse")):
+        data = read(write_report(folder_of(tmp_path, each), tmp_path / "report.html", figures=False))[1]
+        (table,) = (table for table in data["tables"] if table["name"] == "table-1")
+        (row,) = (row for row in table["protocols"]["paper"]["rows"] if row["name"] == "MCPO N=10")
+        assert row["cells"][0]["verdict"] == verdict
+        assert row["cells"][0]["paper"] == "−146.88 ± 3.78"
+        assert row["cells"][1]["verdict"] == "not run"
+        assert [table["name"] for table in data["tables"] if table["alike"]] == ["cost"]
+
+
+def test_long_curves_are_thinned_and_a_page_of_many_stays_small(tmp_path: Path) -> None:
+    steps = np.arange(1, 1001) * 8192
+    noise = np.random.default_rng(0).normal(size=(5, 1000)) * 1e3
+    folder = folder_of(tmp_path)
+    long = outcome("PPO ε=0.2", steps=steps.tolist(), returns=noise)
+    empty = write_report(folder, tmp_path / "report.html", figures=False).stat().st_size
+    for name in ("PPO ε=0.1", "PPO ε=0.2", "PPO ε=0.3", "PPO ε=0.5"):
+        results.write(replace(long, method=name, run=task("pendulum").run(method(name))), folder / "paper")
+    page = write_report(folder, tmp_path / "report.html", figures=False)
+    curves = read(page)[1]["curves"]
+    assert [len(curve["steps"]) for curve in curves] == [200] * 4
+    assert {curve["steps"][-1] for curve in curves} == {8192 * 1000}
+    assert (page.stat().st_size - empty) / 4 < 12_000
+
+
+def test_names_tell_outcomes_apart() -> None:
+    run = outcome().run
+    constant = replace(run, algorithm=replace(run.algorithm, decay_learning_rate=False))
+    shorter = replace(run, total_timesteps=250_000)
+    made = [outcome(), outcome(run=constant), outcome(run=shorter), outcome(where="hopper")]
+    assert labels_of(made) == [
+        "MCPO N=10, 1M steps",
+        "MCPO N=10, decay_learning_rate=False",
+        "MCPO N=10, 250k steps",
+        "MCPO N=10",
+    ]
+
+
+def test_what_mcpo_did_is_counted_in_writes_per_iteration() -> None:
+    inside = outcome_inside(outcome(), "paper", "MCPO N=10")
+    assert inside["series"]["alpha"][0] == numbers(0.1 * np.arange(1, 9))
+    # 10 epochs of 64 minibatches, of which 1 % wrote at first
+    assert inside["series"]["writes"][0][0] == 6.4
+    assert "attention_entropy" not in inside["series"]
+
+
+def test_a_trace_is_shown_as_a_whole_and_where_its_updates_are_known() -> None:
+    run = replace(task("unlock").run(MCPO()), algorithm=MCPO(num_epochs=1, num_minibatches=4))
+
+    def stretch(number: int, written: list[int]) -> Stretch:
+        alpha = np.array([0.1, 0.2, 0.3, 0.4])
+        old = 4 * number
+        return Stretch(number, old, np.array(written), np.array([old, old, old + 1, old + 1]), {"alpha": alpha})
+
+    trace = Trace(
+        task="unlock",
+        method="MCPO N=10",
+        protocol="paper",
+        run=run,
+        stretches=[stretch(0, [2]), stretch(3, [13, 16]), stretch(4, [17])],
+        means={"iteration": np.arange(5), "written": np.array([0.25, 0.0, 0.5, 0.5, 0.25])},
+        checkpoints=[],
+        seconds=1.0,
+        versions={},
+        hardware="",
+    )
+    whole, first, last = trace_insides(trace)
+    assert whole["x"] == [8192 * number for number in range(1, 6)]
+    assert whole["series"] == {"writes": [[1, 0, 2, 2, 1], None]}
+    assert first["x"] == [1, 2, 3, 4]
+    assert last["x"] == list(range(13, 21))
+    assert last["series"]["writes"][0] == [1, 1, 1, 2, 1, 1, 1, 1]
+    # before update 13, with which the iteration begins, the newest policy is number 12 and has the age 0
+    assert last["series"]["attended_age"][0][:4] == [0, 1, 1, 2]
+    assert "updates 13 to 20" in last["label"]
+
+
+def test_a_page_is_one_file_that_may_ask_for_nothing(tmp_path: Path) -> None:
+    page = write_report(folder_of(tmp_path, outcome()), tmp_path / "report.html", figures=False)
+    reader, _ = read(page)
+    assert all(address.startswith("#") for address in reader.addresses)
+    assert reader.policy.startswith("default-src 'none'; ")
+    assert [_hash(code) in reader.policy for code in reader.scripts] == [False, True, True]
+    assert "unsafe-inline" not in re.findall(r"script-src [^;]*", reader.policy)[0]
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["report.html"]
+
+
+def test_a_name_cannot_end_the_data(tmp_path: Path) -> None:
+    reader, data = read(write_report(folder_of(tmp_path, outcome(EVIL)), tmp_path / "report.html", figures=False))
+    assert len(reader.scripts) == 3
+    assert data["curves"][0]["label"] == EVIL
+
+
+def test_what_cannot_be_written_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_of(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrustaxError, match="no folder of results"):
+        write_report(tmp_path / "nowhere", tmp_path / "report.html", figures=False)
+    with pytest.raises(TrustaxError, match="cannot be written"):
+        write_report(folder, tmp_path / "file" / "report.html", figures=False)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(TrustaxError, match=r"pip install 'trustax\[report\]'") as caught:
+        write_report(folder, tmp_path / "report.html", figures=False)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_the_page_knows_every_verdict() -> None:
+    script = (PARTS / "elements.js").read_text(encoding="utf-8")
+    known = re.findall(r"^  (?:\"(.+)\"|(\w+)): \{ symbol", script, re.MULTILINE)
+    assert {quoted or bare for quoted, bare in known} == {verdict or PLAIN for verdict in get_args(Verdict)}
+
+
+def luminance(colour: np.ndarray) -> float:
+    """The relative luminance of WCAG 2."""
+    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(one: np.ndarray, other: np.ndarray) -> float:
+    dark, light = sorted([luminance(one), luminance(other)])
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_all_text_stands_out_in_both_themes() -> None:
+    light, dark = re.findall(r":root \{(.*?)\}", (PARTS / "page.css").read_text(encoding="utf-8"), re.DOTALL)
+    for style in (light, light + dark):
+        tint = float(re.findall(r"--tint: (\d+)%", style)[-1]) / 100
+        colours = {
+            name: np.array([int(digits[place : place + 2], 16) for place in (0, 2, 4)]) / 255
+            for name, digits in re.findall(r"--([a-z-]+): #([0-9a-f]{6});", style)
+        }
+        for ground in (colours["paper"], colours["surface"]):
+            for name in ("ink", "faint", "accent"):
+                assert contrast(colours[name], ground) >= 4.5, name
+            for verdict in ("matches", "better", "worse", "short", "ran", "missing"):
+                chip = tint * colours[verdict] + (1 - tint) * ground
+                assert contrast(colours[f"{verdict}-ink"], chip) >= 4.5, verdict

@@ -1,0 +1,201 @@
+"""What `trustax reproduce` runs, what it leaves out, what it writes and what it shows."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.test_sweep import TINY
+from trustax.cli import main
+from trustax.journal import Record
+from trustax.paper.experiments import Cell, experiment
+from trustax.paper.plan import Part, missing_jobs, missing_seeds
+from trustax.paper.reproduce import NAMES
+from trustax.paper.results import Outcome, outcome_of, read, write
+from trustax.paper.worker import leave_outcome
+from trustax.run import Run
+from trustax.train import train_run
+from trustax.worker import Job, seconds_of
+
+PENDULUM = Part(name="table-1", protocols=["paper"], methods=["MCPO N=10", "PPO ε=0.3"], tasks=["pendulum"])
+
+
+def record(run: Run, speed: float = 100.0) -> Record:
+    return {
+        "time/total_timesteps": run.batch_size,
+        "time/fps": speed,
+        "rollout/ep_rew_mean": [-150.0] * run.num_seeds,
+    }
+
+
+def outcome(cell: Cell, seeds: range, steps: int | None = None, method: str | None = None) -> Outcome:
+    run = replace(cell.run, seed=seeds[0], num_seeds=len(seeds), total_timesteps=steps or cell.run.total_timesteps)
+    return outcome_of(run, method or cell.method, [record(run)], seconds=1.0)
+
+
+def command(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str, str]:
+    """Exit code, stdout and stderr of `trustax reproduce`."""
+    with pytest.raises(SystemExit) as leaving:
+        main(["reproduce", *arguments])
+    said = capsys.readouterr()
+    return leaving.value.code, said.out, said.err
+
+
+@pytest.mark.parametrize(
+    ("present", "missing"),
+    [
+        ([], [range(0, 5)]),
+        ([(range(0, 5), None, None)], []),
+        ([(range(0, 6), None, None)], []),
+        ([(range(0, 2), None, None), (range(3, 4), None, None)], [range(2, 3), range(4, 5)]),
+        ([(range(0, 5), 2_000_000, None)], []),  # tables show the longest
+        ([(range(0, 2), 2_000_000, None)], [range(0, 5)]),
+        ([(range(0, 5), 500_000, None)], [range(0, 5)]),
+        ([(range(0, 5), None, "MCPO N=40")], [range(0, 5)]),
+    ],
+)
+def test_only_seeds_without_an_outcome_are_run(
+    present: list[tuple[range, int | None, str | None]], missing: list[range]
+) -> None:
+    cell = PENDULUM.cells("paper")[1]
+    assert cell.method == "MCPO N=10"
+    found = [outcome(cell, *one) for one in present]
+    assert missing_seeds(cell, [(one.method, one.run) for one in found]) == missing
+
+
+def test_an_outcome_under_one_protocol_is_none_under_the_other(tmp_path: Path) -> None:
+    part = replace(PENDULUM, protocols=["paper", "bootstrapped"])
+    cell = part.cells("bootstrapped")[1]
+    write(outcome(cell, range(0, 3)), tmp_path / "results" / "bootstrapped")
+    jobs = missing_jobs(part, tmp_path / "results", tmp_path / "runs")
+    assert [(job.title, job.folder.parent.name, list(job.run.seeds)) for job in jobs] == [
+        ("PPO ε=0.3 · pendulum · paper", "paper", [0, 1, 2, 3, 4]),
+        ("MCPO N=10 · pendulum · paper", "paper", [0, 1, 2, 3, 4]),
+        ("PPO ε=0.3 · pendulum · bootstrapped", "bootstrapped", [0, 1, 2, 3, 4]),
+        ("MCPO N=10 · pendulum · seeds 3 to 4 · bootstrapped", "bootstrapped", [3, 4]),
+    ]
+    assert [job.run.bootstrap_truncation for job in jobs] == [False, False, True, True]
+    assert jobs[3].folder.name.startswith("pendulum__MCPO-N-10__")
+    assert jobs[3].folder.name.endswith("__3-4")
+    assert len({job.folder for job in jobs}) == 4
+
+
+def test_fewer_steps_make_another_folder(tmp_path: Path) -> None:
+    short = missing_jobs(replace(PENDULUM, total_timesteps=200_000, num_seeds=3), tmp_path, tmp_path)
+    full = missing_jobs(PENDULUM, tmp_path, tmp_path)
+    assert {(job.run.total_timesteps, job.run.num_seeds) for job in short} == {(200_000, 3)}
+    assert not {job.folder for job in short} & {job.folder for job in full}
+
+
+def test_timed_runs_take_turns_over_three_rounds(tmp_path: Path) -> None:
+    part = Part(name="cost", protocols=["paper", "bootstrapped"], methods=["MCPO N=5", "PPO ε=0.2"])
+    jobs = missing_jobs(part, tmp_path / "results", tmp_path / "runs")
+    assert [job.title for job in jobs] == [
+        f"{method} · pendulum · round {number}" for number in (1, 2, 3) for method in ("MCPO N=5", "PPO ε=0.2")
+    ]
+    assert {job.folder.parent for job in jobs} == {tmp_path / "runs" / "cost"}
+    assert len({job.folder for job in jobs}) == 6
+    write(outcome(part.cells("paper")[0], range(1)), tmp_path / "results" / "cost")
+    assert len(missing_jobs(part, tmp_path / "results", tmp_path / "runs")) == 3
+
+
+def test_a_timed_run_has_an_outcome_when_all_rounds_have_ended_and_it_is_their_median(tmp_path: Path) -> None:
+    rounds = [tmp_path / f"round-{number}" for number in (1, 2, 3)]
+    notes = {"method": "PPO ε=0.2", "results": str(tmp_path / "results"), "rounds": [str(one) for one in rounds]}
+    job = Job(title="timed", run=replace(TINY, total_timesteps=128), folder=rounds[0], notes=notes)
+    (first,) = train_run(job.run, run_dir=rounds[0], quiet=True).records
+    speeds = [first["time/fps"], 1.0, 2.0]
+    for folder, speed in zip(rounds[1:], speeds[1:], strict=True):
+        leave_outcome(job, [first])
+        assert not (tmp_path / "results").exists()
+        shutil.copytree(rounds[0], folder)
+        metrics = folder / "metrics.jsonl"
+        metrics.write_text(metrics.read_text().replace(f'"time/fps": {first["time/fps"]}', f'"time/fps": {speed}'))
+    leave_outcome(job, [first])
+    (found,) = read(tmp_path / "results")
+    assert found.steps_per_second == 2.0
+    assert (found.method, found.run) == ("PPO ε=0.2", job.run)
+    assert found.seconds == pytest.approx(seconds_of(job.run, [{"time/fps": 2.0}]))
+    assert [path.suffix for path in (tmp_path / "results").iterdir()] == [".json"]  # and nothing unfinished
+
+
+def test_a_cell_is_run_once_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ["table-1", "--methods", "PPO ε=0.3", "--tasks", "pendulum", "--seeds", "1", "--steps", "16384"]
+    code, shown, said = command(arguments, capsys)
+    assert code == 0
+    assert said.splitlines()[0] == "table-1: 1 cell, 1 run to go: 16.4k environment steps, in runs/reproduce"
+    assert "✓ PPO ε=0.3 · pendulum: 16.4k steps, return -" in said
+    (path,) = Path("results/paper").iterdir()
+    (found,) = read(Path("results/paper"))
+    (cell,) = experiment("table-1").cells("paper", ["PPO ε=0.3"], ["pendulum"], 1, 16_384)
+    assert (found.method, found.run, found.steps) == (cell.method, cell.run, [8192, 16_384])
+    assert np.isfinite(found.final).all()
+    assert found.seconds > 0
+    assert f"{found.final[0]:,.2f}".replace("-", "−") in shown
+
+    assert command(arguments, capsys)[2] == "table-1: 1 cell, nothing to run\n"
+
+    # The outcome was lost after the run had ended: it is written again, and nothing is trained.
+    content = path.read_text()
+    path.unlink()
+    (folder,) = (one for one in Path("runs/reproduce/paper").iterdir() if one.is_dir())
+    journal = (folder / "metrics.jsonl").read_bytes()
+    assert command(arguments, capsys)[0] == 0
+    assert (path.read_text(), (folder / "metrics.jsonl").read_bytes()) == (content, journal)
+
+    code, shown, _ = command(["curves"], capsys)
+    assert (code, shown) == (0, "results/figures/curves-pendulum-paper.png\n")
+    assert Path(shown.strip()).stat().st_size > 0
+
+
+def test_a_run_that_failed_is_named_at_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["table-1", "--methods", "PPO ε=0.3", "--tasks", "pendulum", "--runs", "/proc/nowhere"]
+    code, shown, said = command([*arguments, "--results", str(tmp_path)], capsys)
+    assert code == 2
+    assert "not run" in shown
+    *_, failure, last = said.splitlines()
+    assert failure.startswith("✗ PPO ε=0.3 · pendulum: /proc/nowhere/paper/.pendulum__PPO-0.3__")
+    assert failure.endswith("cannot be written: No such file or directory")
+    assert last == "trustax: failed runs: 1; the same command tries them again"
+
+
+def test_without_outcomes_everything_can_be_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in NAMES:
+        code, shown, said = command([name, "--render-only", "--results", str(tmp_path)], capsys)
+        assert (code, said) == (0, ""), name
+        assert "not run" in shown or "nothing to draw yet" in shown, name
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tabel-1"], "there is nothing to reproduce under the name 'tabel-1'; did you mean table-1"),
+        (["table-1", "--methods", "PPO 0.3"], "this experiment has no method 'PPO 0.3'; did you mean PPO ε=0.3"),
+        (["table-1", "--tasks", "hopper"], "this experiment has no task 'hopper'"),
+        (["table-1", "--seeds", "0"], "--seeds must be at least 1, not 0"),
+        (["table-1", "--jobs", "-1"], "--jobs must be at least 1, not -1"),
+        (["table-1", "--protocol", "papier"], "invalid choice 'papier'"),
+        ([], "Missing from trustax reproduce: NAME"),
+    ],
+)
+def test_a_mistake_is_answered_in_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, said = command(arguments, capsys)
+    assert code == 2
+    assert message in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_damaged_outcome_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "paper" / "half.json").write_text('{"method": "PPO')
+    code, _, said = command(["table-1", "--results", str(tmp_path)], capsys)
+    assert code == 2
+    assert said.startswith(f"trustax: {tmp_path}/paper/half.json is no result of Trustax")

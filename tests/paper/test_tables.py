@@ -1,0 +1,302 @@
+"""A table shows what was run and what was not, beside the paper's numbers, and calls nothing the same that is not."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from trustax.errors import TrustaxError
+from trustax.paper.entries import Entry, marked, verdict
+from trustax.paper.experiments import EXPERIMENTS
+from trustax.paper.layout import PaperTable
+from trustax.paper.results import Outcome, write
+from trustax.paper.statistics import Summary
+from trustax.paper.tables import TABLES, table
+from trustax.paper.targets import Target
+
+NAN = float("nan")
+
+
+def leave(
+    results: Path,
+    name: str,
+    method: str,
+    task: str,
+    scores: list[float],
+    protocol: str = "paper",
+    steps: int | None = None,
+    seed: int = 0,
+    **fields: Any,
+) -> None:
+    """Leave the outcome of one cell, as if it had been run: the final return of each seed, and what else is given."""
+    (cell,) = EXPERIMENTS[name].cells(protocol, [method], [task], len(scores), steps)
+    outcome = Outcome(
+        run=replace(cell.run, seed=seed),
+        method=method,
+        steps=[cell.run.num_iterations * cell.run.batch_size],
+        returns=np.array(scores)[:, None],
+        successes=None,
+        details={},
+        seconds=1.0,
+        steps_per_second=1.0,
+        versions={},
+        hardware="a machine",
+    )
+    write(replace(outcome, **fields), results / ("cost" if name == "cost" else protocol))
+
+
+def cell(shown: PaperTable, row: str, column: str) -> Entry:
+    (index,) = [index for index, each in enumerate(shown.columns) if each.key == column]
+    return {each.name: each.entries for each in shown.rows}[row][index]
+
+
+def numbers(entry: Entry) -> tuple[float, float, int]:
+    assert entry.ours is not None
+    return entry.ours.mean, entry.ours.std, entry.ours.count
+
+
+def printed(shown: PaperTable, width: int) -> str:
+    console = Console(width=width)
+    with console.capture() as capture:
+        shown.print(console)
+    return capture.get()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_of_nothing_says_not_run_everywhere(name: str, tmp_path: Path) -> None:
+    shown = table(name, tmp_path / "nowhere", "bootstrapped")
+    assert {entry.verdict for row in shown.rows for entry in row.entries} == {"not run"}
+    assert "0 in full, 0 short" in shown.state
+    assert "not run" in shown.markdown()
+    assert "not run" in printed(shown, 80)
+    assert not shown.aggregates
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([263.0, 262.0, 264.0, 251.0, 275.0], "matches"),
+        ([251.6] * 5, "matches"),
+        ([251.5] * 5, "differs, worse"),
+        ([274.5] * 5, "matches"),
+        ([274.6] * 5, "differs, better"),
+    ],
+)
+def test_a_mean_within_the_papers_deviation_matches_above_and_below(
+    scores: list[float], expected: str, tmp_path: Path
+) -> None:
+    leave(tmp_path, "table-1", "MCPO N=10", "lunar-lander", scores)
+    entry = cell(table("table-1", tmp_path, "paper"), "MCPO N=10", "lunar-lander")  # the paper: 263.04 ± 11.48
+    assert entry.verdict == expected
+    assert numbers(entry) == pytest.approx((np.mean(scores), np.std(scores), 5))
+
+
+def test_runs_that_scatter_do_not_match_for_it() -> None:
+    scattered, target = Summary(200.0, 150.0, 5), Target(263.04, 11.48)
+    assert abs(scattered.mean - target.mean) / scattered.std < 0.5
+    assert verdict(scattered.mean, target) == "differs, worse"
+
+
+def test_without_a_number_to_hold_it_to_there_is_no_verdict() -> None:
+    assert verdict(1.0, None) == verdict(1.0, Target(131.19)) == ""
+
+
+def test_fewer_steps_are_short_and_say_how_many(tmp_path: Path) -> None:
+    leave(tmp_path, "table-1", "MCPO N=10", "lunar-lander", [263.0, 263.0], steps=500_000)
+    shown = table("table-1", tmp_path, "paper")
+    entry = cell(shown, "MCPO N=10", "lunar-lander")
+    assert (entry.verdict, entry.says()) == ("short", "short, 500k")
+    assert "24 cells: 0 in full, 1 short, 23 not run. 1 of them with fewer than 5 seeds." in shown.state
+    assert "short, 500k" in shown.markdown()
+
+
+def test_of_several_lengths_the_papers_counts_else_the_longest(tmp_path: Path) -> None:
+    for steps, score in ((400_000, 1.0), (800_000, 2.0)):
+        leave(tmp_path, "table-1", "MCPO N=10", "lunar-lander", [score], steps=steps)
+    assert cell(table("table-1", tmp_path, "paper"), "MCPO N=10", "lunar-lander").ours == Summary(2.0, 0.0, 1)
+    leave(tmp_path, "table-1", "MCPO N=10", "lunar-lander", [9.0], steps=2_000_000)
+    longer = cell(table("table-1", tmp_path, "paper"), "MCPO N=10", "lunar-lander")
+    assert (longer.ours, longer.choice) == (Summary(9.0, 0.0, 1), "2M steps")
+    leave(tmp_path, "table-1", "MCPO N=10", "lunar-lander", [3.0])
+    exact = cell(table("table-1", tmp_path, "paper"), "MCPO N=10", "lunar-lander")
+    assert (exact.ours, exact.choice) == (Summary(3.0, 0.0, 1), "")
+
+
+def test_a_run_of_the_other_protocol_or_with_other_settings_does_not_count(tmp_path: Path) -> None:
+    leave(tmp_path, "table-1", "MCPO N=10", "lunar-lander", [263.0], protocol="bootstrapped")
+    (other,) = EXPERIMENTS["table-1"].cells("paper", ["MCPO N=10"], ["pendulum"], 1)
+    leave(tmp_path, "table-1", "MCPO N=10", "pendulum", [-140.0], run=replace(other.run, horizon=1024))
+    assert "24 not run" in table("table-1", tmp_path, "paper").state
+    assert "Protocol bootstrapped: the value after a time limit counts. 24 cells: 1 in full (1 match, 0 differ)" in (
+        table("table-1", tmp_path, "bootstrapped").state
+    )
+
+
+def test_seeds_of_several_files_are_one_cell_and_one_without_an_episode_is_left_out(tmp_path: Path) -> None:
+    leave(tmp_path, "table-1", "MCPO N=10", "pendulum", [-140.0, -150.0])
+    leave(tmp_path, "table-1", "MCPO N=10", "pendulum", [-160.0], seed=2)
+    shown = table("table-1", tmp_path, "paper")
+    assert numbers(cell(shown, "MCPO N=10", "pendulum")) == pytest.approx((-150.0, np.sqrt(200 / 3), 3))
+    assert "−150.00 ± 8.16 (3)" in shown.markdown()
+    curves = np.array([[-170.0, NAN], [-180.0, -140.0]])
+    leave(tmp_path, "table-1", "MCPO N=5", "pendulum", [0.0, 0.0], returns=curves)
+    assert cell(table("table-1", tmp_path, "paper"), "MCPO N=5", "pendulum").ours == Summary(-140.0, 0.0, 1)
+
+
+def test_the_best_is_bold_and_what_cohens_d_does_not_tell_from_it_underlined(tmp_path: Path) -> None:
+    for method, scores in {
+        "MCPO N=5": [258.0, 262.0],
+        "MCPO N=10": [257.5, 261.5],
+        "MCPO N=40": [250.0, 254.0],
+        "MCPO N=10 β_max=1": [299.0, 300.0],
+    }.items():
+        leave(tmp_path, "table-1", method, "lunar-lander", scores)
+    leave(tmp_path, "table-1", "PPO ε=0.3", "lunar-lander", [290.0, 291.0], steps=900_000)
+    shown = table("table-1", tmp_path, "paper").markdown()
+    assert "| MCPO N=5 | paper −133.42 ± 4.53<br>not run | **260.00 ± 2.00** (2)<br>paper 262.23 ± 12.47" in shown
+    assert "<u>259.50 ± 2.00</u> (2)" in shown
+    assert " 252.00 ± 2.00 (2)" in shown
+    assert " 299.50 ± 0.50 (2)" in shown, "a variant of ours takes no part"
+    assert " 290.50 ± 0.50 (2)" in shown, "nor does one that was trained for less"
+    assert shown.count("**") == 4, "the title, and one best"
+
+
+def test_nothing_is_best_that_stands_alone() -> None:
+    alone = Entry(None, "", Summary(1.0, 0.1, 5), steps=8)
+    assert [entry.mark for entry in marked([alone, Entry(None, "not run")])] == ["", ""]
+    assert [entry.mark for entry in marked([alone, replace(alone, ours=Summary(2.0, 0.0, 1))])] == ["", "best"]
+
+
+def test_our_variants_stand_below_under_a_label(tmp_path: Path) -> None:
+    shown = table("table-2", tmp_path, "paper")
+    assert [row.name for row in shown.rows] == ["TRPO", "PPO", "MDPO", "TRGPPO", "Mean ψ", "MCPO", "MCPO N=40 β_max=1"]
+    lines = shown.markdown().splitlines()
+    label = next(index for index, line in enumerate(lines) if line.startswith("| *not in the paper:* |"))
+    assert lines[label - 1].startswith("| MCPO |")
+    assert lines[label + 1].startswith("| MCPO N=40 β_max=1 | not run |")
+
+
+def test_a_tuned_row_is_the_best_of_its_settings_that_were_trained_longest(tmp_path: Path) -> None:
+    leave(tmp_path, "table-2", "PPO ε=0.2", "hopper", [2000.0, 2200.0])
+    leave(tmp_path, "table-2", "PPO ε=0.5", "hopper", [2500.0, 2300.0])
+    leave(tmp_path, "table-2", "PPO ε=0.8", "hopper", [9000.0, 9000.0], steps=1_000_000)
+    entry = cell(table("table-2", tmp_path, "paper"), "PPO", "hopper")
+    assert (entry.ours, entry.choice, entry.verdict) == (Summary(2400.0, 100.0, 2), "ε=0.5 (2 of 3)", "matches")
+    leave(tmp_path, "table-2", "PPO ε=0.8", "hopper", [2900.0])
+    assert cell(table("table-2", tmp_path, "paper"), "PPO", "hopper").choice == "ε=0.8"
+
+
+def test_atari_is_the_best_of_each_curve_in_per_cent_of_a_human(tmp_path: Path) -> None:
+    games = EXPERIMENTS["table-3"].tasks
+    curve = np.array([[1.7, 30.5, 16.1], [NAN, 59.3, 1.7]])
+    leave(tmp_path, "table-3", "MCPO N=10", "breakout", [0.0, 0.0], returns=curve)
+    shown = table("table-3", tmp_path, "paper")
+    assert numbers(cell(shown, "MCPO N=10", "breakout")) == pytest.approx((150.0, 50.0, 2))
+    assert cell(shown, "MCPO N=10", "mean").verdict == "not run"
+    for game in games:
+        if game != "breakout":
+            leave(tmp_path, "table-3", "MCPO N=10", game, [{"enduro": 860.5, "gopher": 2412.5}.get(game, 0.0)])
+    shown = table("table-3", tmp_path, "paper")
+    means = [numbers(cell(shown, "MCPO N=10", game))[0] for game in games]
+    assert sorted(means)[-3:] == pytest.approx([100.0, 100.0, 150.0])
+    for key, value in (("mean", np.mean(means)), ("median", np.median(means))):
+        entry = cell(shown, "MCPO N=10", key)
+        assert numbers(entry) == pytest.approx((value, 0.0, 1))
+        assert entry.verdict == "", "nine games are not six"
+    assert "paper 229.99" in shown.markdown()
+
+
+def test_navigation_shows_return_and_success(tmp_path: Path) -> None:
+    successes = np.array([[0.5, 0.96], [0.5, 0.98]])
+    leave(tmp_path, "minigrid", "MCPO N=10", "unlock", [0.86, 0.88], successes=successes)
+    leave(tmp_path, "minigrid", "PPO ε=0.2", "unlock", [0.5, 0.7], successes=successes - 0.3)
+    shown = table("minigrid", tmp_path, "paper")
+    assert cell(shown, "MCPO N=10", "unlock").verdict == "matches"
+    assert numbers(cell(shown, "MCPO N=10", "unlock success")) == pytest.approx((0.97, 0.01, 2))
+    assert cell(shown, "MCPO N=10", "unlock success").verdict == "differs, better"
+    assert cell(shown, "PPO ε=0.2", "unlock").verdict == ""
+    assert "paper about 0.9" in shown.markdown()
+    assert "12 cells: 2 in full (1 match, 0 differ), 0 short, 10 not run. 2 of them with fewer than 10" in shown.state
+
+
+def test_an_ablation_is_judged_by_its_margin(tmp_path: Path) -> None:
+    task = "bipedal-walker-hardcore"
+    leave(tmp_path, "ablation", "No ψ", task, [100.0, 120.0])
+    assert cell(table("ablation", tmp_path, "paper"), "No ψ", "margin").verdict == "not run", "nothing to compare with"
+    leave(tmp_path, "ablation", "MCPO N=10", task, [190.0, 210.0])
+    leave(tmp_path, "ablation", "Adaptive β", task, [100.0])
+    leave(tmp_path, "ablation", "α=0.5", task, [100.0], steps=10_000_000)
+    shown = table("ablation", tmp_path, "paper")
+    assert numbers(cell(shown, "No ψ", "margin")) == pytest.approx((-90.0, 10.0, 2))
+    assert cell(shown, "No ψ", "margin").verdict == "matches"
+    assert cell(shown, "Adaptive β", "margin").verdict == "differs, better"
+    assert cell(shown, "α=0.5", "margin").verdict == "short"
+    assert cell(shown, "No ψ", task).verdict == ""
+    assert "−90.0 ± 10.0<br>paper about −100<br>matches" in shown.markdown()
+
+
+@pytest.mark.parametrize("measured_under", ["paper", "bootstrapped"])
+def test_cost_is_speed_and_its_ratio_to_ppo_whatever_the_protocol(measured_under: str, tmp_path: Path) -> None:
+    for method, speed in (("MCPO N=40", 3000.0), ("PPO ε=0.2", 4000.0), ("MCPO N=5", NAN)):
+        leave(tmp_path, "cost", method, "pendulum", [0.0], protocol=measured_under, steps_per_second=speed)
+    shown = table("cost", tmp_path, "paper")
+    assert "Ours on a machine; the paper's on one V100." in shown.state
+    assert "| MCPO N=40 | 3,000 (1)<br>paper 560 | 0.75<br>paper 0.45 |" in shown.markdown()
+    assert "| MCPO N=5 | paper 1,170<br>not run | paper 0.94<br>not run |" in shown.markdown()
+
+
+def test_over_all_tasks_those_are_compared_that_ran_in_full_on_each(tmp_path: Path) -> None:
+    # The paper's worst and best means are 0 and 1: -1051.14 and -133.42, 192.62 and 267.19, 164.40 and 266.26.
+    ends = {"pendulum": (-1051.14, -133.42), "lunar-lander": (192.62, 267.19), "bipedal-walker": (164.40, 266.26)}
+    for task, (worst, best) in ends.items():
+        leave(tmp_path, "table-1", "MCPO N=10", task, [best, best])
+        leave(tmp_path, "table-1", "MCPO N=5", task, [worst, best])
+        leave(tmp_path, "table-1", "MCPO N=40", task, [best], steps=10**6)
+    shown = table("table-1", tmp_path, "paper")
+    scattered, reference = shown.aggregates
+    assert (scattered.name, reference.name) == ("MCPO N=5", "MCPO N=10")
+    assert scattered.interquartile_mean.value == pytest.approx(0.5)
+    assert scattered.interquartile_mean.low == pytest.approx(0.0)
+    assert scattered.improvement is not None
+    assert scattered.improvement.value == 0.75
+    assert str(reference.interquartile_mean) == "1.00 [1.00, 1.00]"
+    assert reference.improvement is None
+    assert "| MCPO N=10 | 1.00 [1.00, 1.00] |  |" in shown.markdown()
+    assert "1.00 [1.00, 1.00]" in printed(shown, 80)
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_a_terminal_shows_every_number_whole(width: int, tmp_path: Path) -> None:
+    for method in ("TRPO δ=0.005", "MDPO β₀=0.5", "MCPO N=40", "MCPO N=40 β_max=1"):
+        for task in EXPERIMENTS["table-2"].tasks:
+            scores = [199_999.0, 166_666.0] if task == "humanoid-standup" else [8_888.0, 6_666.0]
+            leave(tmp_path, "table-2", method, task, scores)
+    shown = printed(table("table-2", tmp_path, "paper"), width)
+    assert max(map(len, shown.splitlines())) <= width
+    assert "…" not in shown
+    assert shown.count("183,332 ± 16,666 (2)") == 4
+    assert shown.count("7,777 ± 1,111 (2)") == 20
+    assert shown.count("195,404 ± 32,801") == 1
+    assert shown.count("differs, better") == 17
+    assert shown.count("matches") == 2, "HumanoidStandup, and the explanation"
+    assert shown.count("not in the paper:") == (6 if width == 80 else 1)
+    assert ("TRPO δ=0.005 (1 of 2)" in shown) == (width == 80)
+
+
+def test_a_narrow_terminal_wraps_and_cuts_nothing(tmp_path: Path) -> None:
+    leave(tmp_path, "table-1", "KL Adaptive d=0.01", "pendulum", [-1234.5, -1334.5])
+    shown = printed(table("table-1", tmp_path, "paper"), 50)
+    assert max(map(len, shown.splitlines())) <= 50
+    assert "…" not in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "protocol", "message"),
+    [("table-4", "paper", "no table 'table-4'; did you mean"), ("table-1", "papr", "no protocol 'papr'; did you mean")],
+)
+def test_an_unknown_name_is_answered_with_a_similar_one(name: str, protocol: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(TrustaxError, match=message):
+        table(name, tmp_path, protocol)

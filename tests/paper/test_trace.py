@@ -1,0 +1,223 @@
+"""A traced run is the run itself, and its trace tells what happened in it."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+from trustax.algorithms import MCPO
+from trustax.errors import TrustaxError
+from trustax.paper.tasks import TASKS, Task
+from trustax.paper.trace import (
+    EPISODES,
+    EXACT_UPDATES,
+    WINDOW,
+    Trace,
+    exact_iterations,
+    read_trace,
+    read_traces,
+    write_trace,
+)
+from trustax.paper.updates import SERIES, Look, looks, play, updates_of
+from trustax.run import Run
+from trustax.train import Result, train_run
+
+TINY = Task(
+    env_id="CartPole-v1",
+    total_timesteps=6 * 64,
+    num_envs=2,
+    horizon=32,
+    num_epochs=3,
+    num_minibatches=4,
+    learning_rate=0.01,
+)
+UPDATES = 12
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_programs() -> Iterator[None]:
+    """As `quick_compilation`, for what is run once for all tests here."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Results with one trace, of a task that is trained in a moment."""
+    results = tmp_path_factory.mktemp("results")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(TASKS, "tiny", TINY)
+        write_trace(results, "tiny", "MCPO N=5", "paper", seed=3, num_seeds=2, quiet=True)
+        yield results
+
+
+@pytest.fixture(scope="module")
+def trace(folder: Path) -> Trace:
+    (found,) = read_traces(folder, "paper")
+    return found
+
+
+class Watched(NamedTuple):
+    """A run of two seeds, looked into and trained without a look."""
+
+    run: Run[Any]
+    series: list[dict[str, np.ndarray]]
+    old: list[np.ndarray]
+    new: list[np.ndarray]
+    last: Look
+    result: Result
+
+
+@pytest.fixture(scope="module")
+def watched() -> Watched:
+    run = TINY.run(MCPO(memory_size=5), num_seeds=2, bootstrap_truncation=False)
+    series, old, new = [], [], []
+    for look in looks(run, quiet=True):
+        series.append(look.series)
+        old.append(look.old.parameters)
+        new.append(np.array(look.state.learner.policy.parameters))
+    return Watched(run, series, old, new, look, train_run(run, quiet=True))
+
+
+def assert_same(look: Look, result: Result) -> None:
+    jax.tree.map(np.testing.assert_array_equal, look.state.learner, result.state.learner)
+    jax.tree.map(np.testing.assert_array_equal, look.state.observer, result.state.observer)
+
+
+def test_a_traced_run_ends_in_the_same_state_to_the_bit(watched: Watched) -> None:
+    assert_same(watched.last, watched.result)
+
+
+def test_so_does_one_of_a_single_seed() -> None:
+    run = TINY.run(MCPO(memory_size=3, hidden_sizes=(8,)), total_timesteps=128)
+    *_, last = looks(run, quiet=True)
+    assert_same(last, train_run(run, quiet=True))
+
+
+def test_the_series_are_those_of_which_a_journal_keeps_the_mean(watched: Watched) -> None:
+    for series, record in zip(watched.series, watched.result.records, strict=True):
+        for name in SERIES:
+            assert series[name].shape == (2, UPDATES)
+            np.testing.assert_allclose(series[name].mean(axis=1), record[f"mcpo/{name}"], rtol=1e-5)
+
+
+def test_old_is_the_policy_that_the_iteration_before_ended_in(watched: Watched) -> None:
+    np.testing.assert_array_equal(watched.old[1:], watched.new[:-1])
+    assert not np.array_equal(watched.old[0], watched.new[0])
+
+
+def test_a_policy_plays_the_same_episodes_again(watched: Watched) -> None:
+    returns = [play(watched.run, watched.last, watched.last.old, 3) for _ in range(2)]
+    np.testing.assert_array_equal(*returns)
+    assert (returns[0][0] != returns[0][1]).any(), "two seeds play different episodes"
+
+
+def test_the_attended_policy_is_the_one_of_that_rank_among_those_remembered(trace: Trace) -> None:
+    """The memory, written again by hand from the numbers of the policies alone."""
+    assert [stretch.iteration for stretch in trace.stretches] == list(range(6))
+    memory = [0]
+    for stretch in trace.stretches:
+        assert stretch.old == stretch.iteration * UPDATES
+        for update, attended, rank in zip(
+            stretch.updates, stretch.attended, stretch.series["attended_rank"], strict=True
+        ):
+            assert memory[int(rank)] == attended
+            if update in stretch.written:
+                memory = [int(update), *memory][:5]
+    assert len(memory) == 5, "too few writes to test anything"
+
+
+def test_beta_and_the_writes_follow_from_the_distances(trace: Trace) -> None:
+    values = {name: np.concatenate([stretch.series[name] for stretch in trace.stretches]) for name in SERIES[2:]}
+    outside = values["kl_old_new"] > values["kl_old_virtual"]
+    assert 0 < outside.mean() < 1
+    np.testing.assert_array_equal(values["beta"], np.where(outside, 10.0, 0.01))
+    farther = values["kl_new_virtual"] > values["kl_old_virtual"]
+    updates = np.concatenate([stretch.updates for stretch in trace.stretches])
+    np.testing.assert_array_equal(np.concatenate([stretch.written for stretch in trace.stretches]), updates[farther])
+
+
+def test_the_means_are_those_of_the_stretches(trace: Trace) -> None:
+    assert trace.means["iteration"].tolist() == [0, 1, 2, 3, 4, 5]
+    for name in ("beta", "alpha", "kl_old_new"):
+        exact = [stretch.series[name].mean() for stretch in trace.stretches]
+        np.testing.assert_allclose(trace.means[name], exact, rtol=1e-3)
+    writes = [len(stretch.written) / UPDATES for stretch in trace.stretches]
+    np.testing.assert_allclose(trace.means["written"], writes, rtol=1e-3)
+
+
+def test_old_and_virtual_policy_play_at_every_iteration_of_a_short_run(trace: Trace) -> None:
+    assert [checkpoint.steps for checkpoint in trace.checkpoints] == [64 * number for number in range(1, 7)]
+    for _, old, virtual in trace.checkpoints:
+        assert old.shape == virtual.shape == (2, EPISODES)
+        assert (old >= 8).all(), "CartPole falls after eight steps at the earliest"
+    assert any((old != virtual).any() for _, old, virtual in trace.checkpoints)
+
+
+def test_the_file_says_what_was_run_and_is_read_by_people(folder: Path, trace: Trace) -> None:
+    path = folder / "traces" / "tiny__MCPO-N-5__paper.json"
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    assert (trace.task, trace.method, trace.protocol) == ("tiny", "MCPO N=5", "paper")
+    assert (trace.run.seed, trace.run.num_seeds, trace.run.bootstrap_truncation) == (3, 2, False)
+    assert trace.run.algorithm == TINY.tuned(MCPO(memory_size=5))
+    assert {"trustax", "jax", "python"} <= trace.versions.keys()
+    assert trace.hardware
+    assert trace.seconds > 0
+    lines = path.read_text().splitlines()
+    assert lines[1] == '"task": "tiny",'
+    assert sum(line.startswith('"kl_old_new": [') for line in lines) == 1 + len(trace.stretches)
+    digits = json.loads(path.read_text())["stretches"][2]["kl_old_new"]
+    assert all(float(f"{value:.4g}") == value for value in digits)
+
+
+def test_a_trace_that_cannot_be_written_leaves_the_earlier_one(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "traces" / "tiny__MCPO-N-5__paper.json"
+    path.with_name(f".{path.name}.{os.getpid()}").mkdir(parents=True)
+    path.write_bytes((folder / "traces" / path.name).read_bytes())
+    with pytest.raises(TrustaxError, match="cannot be written"):
+        write_trace(tmp_path, "tiny", "MCPO N=5", total_timesteps=64, num_seeds=2, quiet=True)
+    assert path.read_bytes() == (folder / "traces" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"method": "PPO ε=0.2"}, "only MCPO can be traced"),
+        ({"method": "MCPO N=11"}, "did you mean MCPO N=10"),
+        ({"task": "unlok"}, "did you mean unlock"),
+        ({"protocol": "papers"}, "did you mean paper"),
+    ],
+)
+def test_what_cannot_be_traced_is_one_clear_line(tmp_path: Path, arguments: dict[str, Any], reason: str) -> None:
+    with pytest.raises(TrustaxError, match=reason) as caught:
+        write_trace(tmp_path, **arguments)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"run": 1}'])
+def test_a_damaged_trace_is_one_clear_line(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(content)
+    with pytest.raises(TrustaxError, match="no trace of Trustax") as caught:
+        read_trace(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_traces_there_are_none(tmp_path: Path) -> None:
+    assert read_traces(tmp_path / "nowhere", "paper") == []
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_on_every_task_the_window_is_kept_and_not_much_more(name: str) -> None:
+    run = TASKS[name].run(MCPO())
+    updates = updates_of(TASKS[name].tuned(MCPO()))
+    kept = exact_iterations(run.num_iterations, updates)
+    assert {0, *(number // updates for number in range(*WINDOW))} <= kept
+    assert max(kept) < run.num_iterations
+    assert EXACT_UPDATES / 2 < len(kept) * updates <= EXACT_UPDATES
