@@ -36,6 +36,17 @@ FROM_TRACES: dict[str, Callable[[Sequence[Trace]], Drawn]] = {
     "within": draw_withins,
 }
 FIGURES = [*FROM_TRACES, *FROM_OUTCOMES]
+TITLES = {
+    "figure-1a": "Figure 1a: policies remembered and attended to",
+    "figure-1b": "Figure 1b: the virtual policy’s return",
+    "figure-1c": "Figure 1c: the slot that attention prefers",
+    "within": "Within an iteration of MCPO",
+    "alpha": "The weight α over training",
+    "minigrid": "Navigation",
+    "ablation": "Ablation",
+    "curves": "Learning curves",
+    "profiles": "Performance profiles",
+}
 
 
 def save_figure(name: str, results: Path, protocol: str, folder: Path) -> list[Path]:

@@ -6,20 +6,27 @@ from typing import Annotated
 
 import tyro
 
+from trustax.paper.page import write_page
 from trustax.paper.report import write_report
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Write all results as one HTML page that opens without a network: tables, curves, figures, the inside of MCPO."""
+    """Write all results as one page: tables, curves, figures, the inside of MCPO.
+
+    HTML opens from disk without a network; a page that ends in .md is Markdown, with its figures beside it.
+    """
 
     results: Annotated[Path, tyro.conf.Positional] = Path("results")
     """The folder of results, as trustax reproduce leaves it."""
     output: Path = Path("report.html")
-    """The page."""
+    """The page, .html or .md."""
     figures: bool = True
     """Draw the paper's figures too."""
 
     def __call__(self) -> None:
-        path = write_report(self.results, self.output, self.figures)
+        if self.output.suffix == ".md":
+            path = write_page(self.results, self.output)
+        else:
+            path = write_report(self.results, self.output, self.figures)
         print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")

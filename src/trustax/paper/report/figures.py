@@ -6,18 +6,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from trustax.paper.experiments import PROTOCOLS
-from trustax.paper.figures import FIGURES, save_figure
+from trustax.paper.figures import FIGURES, TITLES, save_figure
 
-TITLES = {
-    "figure-1a": "Figure 1a: policies remembered and attended to",
-    "figure-1b": "Figure 1b: the virtual policy’s return",
-    "figure-1c": "Figure 1c: the slot that attention prefers",
-    "within": "Within an iteration of MCPO",
-    "alpha": "The weight α over training",
-    "minigrid": "Navigation",
-    "ablation": "Ablation",
-    "profiles": "Performance profiles",
-}
 DRAWN_BY_THE_PAGE = ("curves",)
 
 
@@ -26,7 +16,7 @@ def figure_data(results: Path) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "title": TITLES.get(name, name),
+            "title": TITLES[name],
             "pictures": {protocol: _pictures(name, results, protocol) for protocol in PROTOCOLS},
         }
         for name in FIGURES

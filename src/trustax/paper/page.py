@@ -1,0 +1,82 @@
+"""All tables and figures of the paper as one page of Markdown: what `docs/reproduction.md` is.
+
+Nothing in it is typed in: it is made from the results alone, and says what is missing.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from trustax.paper.experiments import PROTOCOLS
+from trustax.paper.figures import FIGURES, TITLES, save_figure
+from trustax.paper.layout import PaperTable
+from trustax.paper.tables import TABLES, table
+from trustax.whole import write_whole
+
+FIGURES_FOLDER = "figures"
+CONTAINED = "table-1"
+"""Stands in the full table too, so only its summary is shown."""
+
+INTRODUCTION = """\
+# Reproduction: ours beside the paper's
+
+Made from `results/` by `trustax report results --output docs/reproduction.md`. `trustax reproduce NAME` runs what a
+part still lacks; `trustax report results` writes the same as an interactive page.
+
+Two protocols, two sets of results. **paper**: a time limit counts as a termination, as in the paper's code base.
+**bootstrapped**: the value of what would have followed it counts, as it should. *matches*: our mean lies within the
+paper's ± of its mean; *short*: trained for fewer steps than the paper; *not run*: no result yet. What is known about
+MCPO, whose rows differ from the paper's where others match, stands in [fidelity.md](fidelity.md).
+"""
+
+
+def write_page(results: Path, path: Path) -> Path:
+    """Write the page, and its figures into a folder beside it."""
+    parts = [INTRODUCTION, _summary(results)]
+    parts += [part for name in TABLES if name != CONTAINED for part in _table(name, results)]
+    parts += [part for name in FIGURES for part in _figure(name, results, path)]
+    write_whole(path, "\n".join(parts))
+    return path
+
+
+def _summary(results: Path) -> str:
+    lines = ["## Status", "", f"| what | command | {' | '.join(PROTOCOLS)} |", f"|---|---|{'---|' * len(PROTOCOLS)}"]
+    for name in TABLES:
+        shown = [table(name, results, protocol) for protocol in PROTOCOLS]
+        lines.append(f"| {shown[0].title} | `trustax reproduce {name}` | {' | '.join(map(_counts, shown))} |")
+    return "\n".join([*lines, ""])
+
+
+def _counts(shown: PaperTable) -> str:
+    """How many cells of the paper's rows have which verdict.
+
+    >>> _counts(table("cost", Path("nowhere"), "paper"))
+    '4 not run'
+    """
+    cells = [
+        cell.verdict or "run"
+        for row in shown.rows
+        if not row.is_variant
+        for column, cell in zip(shown.columns, row.entries, strict=True)
+        if column.counted
+    ]
+    return ", ".join(f"{count} {verdict.replace(', ', ' ')}" for verdict, count in sorted(Counter(cells).items()))
+
+
+def _table(name: str, results: Path) -> Iterator[str]:
+    found = {protocol: table(name, results, protocol) for protocol in PROTOCOLS}
+    title = next(iter(found.values())).title
+    yield f"## {title}\n"
+    texts = [shown.markdown().removeprefix(f"**{title}**\n\n") for shown in found.values()]
+    yield from dict.fromkeys(texts)  # speed is the same under both
+
+
+def _figure(name: str, results: Path, page: Path) -> Iterator[str]:
+    pictures = [
+        picture
+        for protocol in PROTOCOLS
+        for picture in save_figure(name, results, protocol, page.parent / FIGURES_FOLDER)
+    ]
+    yield f"## {TITLES[name]}\n"
+    yield "\n\n".join(f"![{picture.stem}]({FIGURES_FOLDER}/{picture.name})" for picture in pictures) or "Not run yet."
+    yield ""

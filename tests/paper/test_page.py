@@ -1,0 +1,26 @@
+"""The page of Markdown with all tables and figures."""
+
+from pathlib import Path
+
+from tests.paper.made import folder_of, outcome
+from trustax.paper.page import write_page
+from trustax.paper.tables import TABLES
+
+
+def test_the_page_of_no_results_names_every_table_and_says_that_nothing_was_run(tmp_path: Path) -> None:
+    page = write_page(tmp_path, tmp_path / "page.md").read_text(encoding="utf-8")
+    for name in TABLES:
+        assert f"`trustax reproduce {name}`" in page
+    assert "24 not run | 24 not run" in page
+    assert page.count("Not run yet.") == 9
+    assert "matches |" not in page
+
+
+def test_the_page_holds_what_was_run_under_its_protocol_and_the_pictures_of_it(tmp_path: Path) -> None:
+    results = folder_of(tmp_path, outcome("PPO ε=0.2"), outcome("MCPO N=10", "unlock"))
+    page = write_page(results, tmp_path / "docs" / "page.md").read_text(encoding="utf-8")
+    assert "12.00 ± 5.00 (2)<br>paper −514.28 ± 385.34<br>short" in page
+    for picture in ("curves-pendulum-paper.png", "minigrid-paper.png"):
+        assert f"(figures/{picture})" in page
+        assert (tmp_path / "docs" / "figures" / picture).stat().st_size > 10_000
+    assert "curves-pendulum-bootstrapped" not in page
