@@ -15,6 +15,8 @@ import pytest
 from trustax import commands
 from trustax.cli import main
 from trustax.envs import ENGINES, engine_of
+from trustax.paper.commands import Reproduce
+from trustax.paper.report.command import Report
 from trustax.paper.tasks import TASKS
 
 ROOT = Path(__file__).parent.parent
@@ -100,8 +102,9 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_has_the_options_that_are_shown(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in ("Train", "Resume", "Evaluate", "Record", "Plot", "Check"):
-        monkeypatch.setattr(getattr(commands, kind), "__call__", lambda command: None)
+    kinds = [getattr(commands, kind) for kind in ("Train", "Resume", "Evaluate", "Record", "Plot", "Check")]
+    for kind in [*kinds, Reproduce, Report]:
+        monkeypatch.setattr(kind, "__call__", lambda command: None)
     with pytest.raises(SystemExit) as leaving:
         main(shlex.split(command, comments=True))
     assert leaving.value.code == 0

@@ -9,27 +9,24 @@ from jaxtyping import Array, Bool, Float, Key
 
 
 class Attention(eqx.Module):
-    """One hidden layer of N rectified units, then a softmax over the N ranks of the memory."""
+    """One hidden layer of N rectified units, then a softmax over the N ranks of the memory.
 
-    hidden_weight: Float[Array, "context slot"]
-    hidden_bias: Float[Array, " slot"]
-    output_weight: Float[Array, "slot rank"]
-    output_bias: Float[Array, " rank"]
+    All its numbers are one matrix, so that a step of Adam is one operation and not four: the hidden layer's rows, its
+    biases as one more row, and the output layer's likewise below.
+    """
+
+    weights: Float[Array, "row slot"]
 
     @classmethod
     def init(cls, key: Key[Array, ""], num_features: int, memory_size: int) -> "Attention":
         """Uniform in ±1/√fan_in: small, so that attention starts out nearly even."""
-        keys = jax.random.split(key, 4)
+        keys = jax.random.split(key)
 
-        def uniform(key: Key[Array, ""], shape: tuple[int, ...], fan_in: int) -> Array:
-            return jax.random.uniform(key, shape, minval=-1 / sqrt(fan_in), maxval=1 / sqrt(fan_in))
+        def layer(key: Key[Array, ""], fan_in: int) -> Array:
+            bound = 1 / sqrt(fan_in)
+            return jax.random.uniform(key, (fan_in + 1, memory_size), minval=-bound, maxval=bound)
 
-        return cls(
-            uniform(keys[0], (num_features, memory_size), num_features),
-            uniform(keys[1], (memory_size,), num_features),
-            uniform(keys[2], (memory_size, memory_size), memory_size),
-            uniform(keys[3], (memory_size,), memory_size),
-        )
+        return cls(jnp.concatenate([layer(keys[0], num_features), layer(keys[1], memory_size)]))
 
     def __call__(
         self, context: Float[Array, " context"], filled: Bool[Array, " rank"], kept: Float[Array, " slot"]
@@ -38,9 +35,13 @@ class Attention(eqx.Module):
 
         `kept` multiplies the hidden units: a dropout mask while training, ones otherwise.
         """
-        hidden = jax.nn.relu(context @ self.hidden_weight + self.hidden_bias) * kept
-        logits = hidden @ self.output_weight + self.output_bias
-        return jax.nn.softmax(logits, where=filled)
+        hidden_layer, output_layer = jnp.split(self.weights, [context.size + 1])
+        hidden = jax.nn.relu(_affine(context, hidden_layer)) * kept
+        return jax.nn.softmax(_affine(hidden, output_layer), where=filled)
+
+
+def _affine(x: Float[Array, " into"], layer: Float[Array, "into_and_bias out"]) -> Float[Array, " out"]:
+    return jnp.append(x, 1.0) @ layer
 
 
 def dropout_mask(key: Key[Array, ""], size: int, rate: float) -> Float[Array, " slot"]:

@@ -14,7 +14,7 @@ from trustax.paper.entries import Entry, entry, marked
 from trustax.paper.experiments import EXPERIMENTS, PROTOCOLS
 from trustax.paper.layout import Aggregate, Column, Estimate, PaperTable, Row
 from trustax.paper.results import Outcome, read
-from trustax.paper.samples import Samples, samples_of
+from trustax.paper.samples import BEST, Samples, samples_of
 from trustax.paper.statistics import (
     Runs,
     Scores,
@@ -79,7 +79,7 @@ def _target(name: str, row: str, key: str) -> Target | None:
     targets = TARGETS[name]
     if key == "ratio":
         return Target(targets[row]["pendulum"].mean / targets["PPO ε=0.2"]["pendulum"].mean)
-    return targets.get(row, {}).get(key)
+    return targets.get(row, {}).get(key.removesuffix(BEST))
 
 
 def _aggregates(name: str, samples: Samples) -> list[Aggregate]:
@@ -159,6 +159,8 @@ def _notes(name: str, has_aggregates: bool) -> list[str]:
         notes.append("The paper gives margins in its text alone, in steps of 50: one within 25 matches.")
     elif name != "table-3":
         notes.append("matches: our mean lies within the paper's ±.")
+    if name in ("table-1", "table-1-full"):
+        notes.append("Best window: the highest mean of 100 training episodes; the paper does not say which it reports.")
     notes.append("short: fewer steps than the paper's, which stand in the heading.")
     notes.append("Bold: the best mean of the paper's methods trained longest; underlined: Cohen's d < 0.5 from it.")
     return [*notes, _aggregate_note(name)] if has_aggregates else notes
