@@ -89,6 +89,7 @@ def test_help_and_version_cost_nothing(capsys: pytest.CaptureFixture[str]) -> No
         ("check CartPool-v1", "there is no environment 'CartPool-v1'; did you mean CartPole-v1"),
         ("check", "Missing from trustax check: ENV"),
         ("evaluate nowhere", "nowhere is no run folder"),
+        ("train ppo --task hopper --env-id Ant-v5", "--task hopper and --env-id Ant-v5 both name an environment"),
         ("plot", "plot needs the folder of at least one run"),
     ],
 )

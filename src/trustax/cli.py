@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Any, cast
 
 import tyro
@@ -38,6 +39,18 @@ trustax COMMAND --help tells the options, trustax --version the version.
 """
 
 
+COMMANDS = {
+    "resume": ("trustax.commands", "Resume"),
+    "evaluate": ("trustax.commands", "Evaluate"),
+    "record": ("trustax.commands", "Record"),
+    "plot": ("trustax.commands", "Plot"),
+    "check": ("trustax.commands", "Check"),
+    "reproduce": ("trustax.paper.commands", "Reproduce"),
+    "report": ("trustax.paper.report.command", "Report"),
+}
+"""Where each command stands; imported when it is called, for some bring half a second of packages along."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
     try:
@@ -62,40 +75,35 @@ def _dispatch(arguments: list[str]) -> int:
 
         print(f"trustax {__version__}")
         return 0
-    from trustax import commands
-    from trustax.paper.commands import Reproduce
-    from trustax.paper.report.command import Report
-    from trustax.paper.reproduce import NAMES
-    from trustax.paper.tasks import TASKS
-
-    methods = _methods()
-    others: dict[str, Any] = {
-        "resume": commands.Resume,
-        "evaluate": commands.Evaluate,
-        "record": commands.Record,
-        "plot": commands.Plot,
-        "check": commands.Check,
-        "reproduce": Reproduce,
-        "report": Report,
-    }
     if not arguments or arguments[0] in ("-h", "--help"):
-        lists = {"methods": list(methods)[:NUM_SHOWN], "tasks": TASKS, "experiments": NAMES}
-        print(USAGE.format(**{name: ", ".join(names) for name, names in lists.items()}), end="")
+        print(_usage(), end="")
         return 0 if arguments else 2
     verb, *rest = arguments
-    _require_known("command", verb, ["train", *others])
+    _require_known("command", verb, ["train", *COMMANDS])
     if verb != "train":
-        _parse(others[verb], f"trustax {verb}", rest)()
+        module, kind = COMMANDS[verb]
+        _parse(getattr(import_module(module), kind), f"trustax {verb}", rest)()
         return 0
+    methods = _methods()
     if not rest or rest[0] in ("-h", "--help"):
         print(f"usage: trustax train METHOD --env-id ID ...\n\nMETHOD is one of: {', '.join(methods)}")
         return 0 if rest else 2
     method, *rest = rest
     _require_known("method", method, methods)
-    train_method = cast(Any, commands.Train)
+    from trustax.commands import Train
+
+    train_method = cast(Any, Train)
     default = train_method(run=_preset(methods[method], rest))
     _parse(train_method[type(methods[method])], f"trustax train {method}", rest, default)()
     return 0
+
+
+def _usage() -> str:
+    from trustax.paper.reproduce import NAMES
+    from trustax.paper.tasks import TASKS
+
+    lists = {"methods": list(_methods())[:NUM_SHOWN], "tasks": TASKS, "experiments": NAMES}
+    return USAGE.format(**{name: ", ".join(names) for name, names in lists.items()})
 
 
 def _preset(algorithm: Any, options: Sequence[str]) -> Any:
@@ -104,6 +112,8 @@ def _preset(algorithm: Any, options: Sequence[str]) -> Any:
     from trustax.run import Run
 
     name, env_id = (_value_of(option, options) for option in ("task", "env-id"))
+    if name and env_id:
+        raise TrustaxError(f"--task {name} and --env-id {env_id} both name an environment; give one of them")
     chosen = task(name) if name else task_of(env_id) if env_id else None
     if chosen is None:
         return Run(algorithm=algorithm, env_id="")

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 
 from trustax.check import check, report
-from trustax.curve import plot_curves
 from trustax.envs import engine_of
 from trustax.envs.engines import bare_id
 from trustax.errors import TrustaxError
@@ -153,6 +152,8 @@ class Plot:
     """What to draw, by its name in metrics.jsonl."""
 
     def __call__(self) -> None:
+        from trustax.curve import plot_curves
+
         if not self.run_dirs:
             raise TrustaxError("plot needs the folder of at least one run")
         runs = {folder: read_run(folder) for folder in self.run_dirs}

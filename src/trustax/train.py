@@ -12,7 +12,6 @@ import numpy as np
 from trustax.agent import Agent
 from trustax.algorithms import Algorithm
 from trustax.compilation import cache_compilations
-from trustax.curve import plot_curves
 from trustax.envs import CompiledEnvironment, Environment, HostEnvironment, make
 from trustax.envs.atari import is_atari
 from trustax.envs.engines import bare_id
@@ -45,6 +44,8 @@ class Result:
 
     def plot(self, path: str | Path) -> None:
         """Draw the learning curve, with its spread over the seeds, as PNG, SVG or PDF."""
+        from trustax.curve import plot_curves  # Matplotlib takes half a second to import
+
         plot_curves({self.run.algorithm_name: self.records}, Path(path), title=self.run.env_id)
 
 

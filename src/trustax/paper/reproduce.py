@@ -16,9 +16,9 @@ from trustax.terminal import short_count
 
 TRACED = ("figure-1a", "figure-1b", "within")
 """Figures that look inside single runs of MCPO."""
-CURVES = "curves"
-"""Every learning curve there is; runs nothing."""
-NAMES = [*EXPERIMENTS, *TRACED, CURVES]
+DRAWN = ("curves", "profiles")
+"""Figures of all outcomes there are; they run nothing."""
+NAMES = [*EXPERIMENTS, *TRACED, *DRAWN]
 TRACED_TASKS, TRACED_METHODS, TRACED_SEEDS = ("unlock",), ("MCPO N=10", "MCPO N=10 β_max=1"), 5
 FIGURES_FOLDER = "figures"
 WORKER = "trustax.paper.worker"
