@@ -23,7 +23,7 @@ from trustax.normalize import RunningStatistics
 from trustax.seeds import over_seeds
 from trustax.types import EnvSpec, Rollout, TimeStep
 
-UNROLLED = 8
+UNROLLED = 4
 """Steps in each turn of the compiled loop: a step is so little work that the loop itself is felt."""
 
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from trustax.curve import COLOURS, FAINT_INK, INK, label_axes
-from trustax.paper.figures.sheet import SMALL, by_task, draw_band, name_panel, sheet
+from trustax.paper.figures.sheet import SMALL, by_task, draw_band, name_panel, paired_sheet
 from trustax.paper.trace import EPISODES, Trace
 
 OLD, VIRTUAL = COLOURS[:2]
@@ -28,15 +28,8 @@ def draw_quality(traces: Sequence[Trace]) -> Figure:
         f"sampled actions; mean over {seeds} seeds. Above, bands: ± one standard deviation over seeds. Below, "
         f"lines and ±: one standard error of the mean difference. Protocol {traces[0].protocol}."
     )
-    figure, panels = sheet(
-        f"Return of the virtual policy beside the old one on {traces[0].task}",
-        caption,
-        (max(6.5, 4.5 * len(traces)), 5.2),
-        (2, len(traces)),
-        height_ratios=(2, 1),
-        sharey="row",
-        sharex=True,
-    )
+    title = f"Return of the virtual policy beside the old one on {traces[0].task}"
+    figure, panels = paired_sheet(title, caption, len(traces), 5.2, (2, 1))
     for trace, (above, below) in zip(traces, panels.T, strict=True):
         _draw_returns(above, trace)
         _draw_difference(below, trace)

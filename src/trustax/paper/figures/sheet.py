@@ -32,6 +32,14 @@ def sheet(
     return figure, panels
 
 
+def paired_sheet(
+    title: str, caption: str, num_columns: int, height: float, height_ratios: tuple[int, int]
+) -> tuple[Figure, np.ndarray]:
+    """A column of two panels for each method, one above the other."""
+    size, shape = (max(6.5, 4.5 * num_columns), height), (2, num_columns)
+    return sheet(title, caption, size, shape, height_ratios=height_ratios, sharey="row", sharex=True)
+
+
 def wrapped(text: str, inches: float, font: FontProperties) -> str:
     """The text in lines of at most that width; it is not broken at a no-break space."""
     lines = [""]

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from trustax.curve import COLOURS, FAINT_INK
-from trustax.paper.figures.sheet import SMALL, by_task, name_panel, sheet
+from trustax.paper.figures.sheet import SMALL, by_task, name_panel, paired_sheet
 from trustax.paper.figures.timeline import window
 from trustax.paper.trace import Stretch, Trace
 
@@ -46,15 +46,8 @@ def draw_within(traces: Sequence[Trace]) -> Figure:
         f"{', '.join(f'{share:.0%} ({method})' for method, share in shares.items())}. One seed, protocol "
         f"{traces[0].protocol}."
     )
-    figure, panels = sheet(
-        f"Within an iteration of MCPO on {traces[0].task}",
-        caption,
-        (max(6.5, 4.5 * len(traces)), 5.4),
-        (2, len(traces)),
-        height_ratios=(4, 1),
-        sharey="row",
-        sharex=True,
-    )
+    title = f"Within an iteration of MCPO on {traces[0].task}"
+    figure, panels = paired_sheet(title, caption, len(traces), 5.4, (4, 1))
     for trace, stretch, (above, below) in zip(traces, chosen, panels.T, strict=True):
         _draw_distances(above, stretch)
         _draw_switch(below, stretch, outside(trace, stretch))
