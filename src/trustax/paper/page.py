@@ -26,7 +26,7 @@ part still lacks; `trustax report results` writes the same as an interactive pag
 Two protocols, two sets of results. **paper**: a time limit counts as a termination, as in the paper's code base.
 **bootstrapped**: the value of what would have followed it counts, as it should. *matches*: our mean lies within the
 paper's ± of its mean; *short*: trained for fewer steps than the paper; *not run*: no result yet. What is known about
-MCPO, whose rows differ from the paper's where others match, stands in [fidelity.md](fidelity.md).
+MCPO, whose rows differ most, stands in [fidelity.md](fidelity.md).
 """
 
 
