@@ -200,7 +200,7 @@ def _rounded(values: np.ndarray) -> list[float | None]:
 
 
 def _short(values: np.ndarray) -> list[float]:
-    return [float(f"{value:.4g}") for value in values]
+    return [float(f"{value:.6g}") for value in values]
 
 
 def version_of(package: str) -> str:
