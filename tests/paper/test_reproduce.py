@@ -159,7 +159,7 @@ def test_a_run_that_failed_is_named_at_the_end(tmp_path: Path, capsys: pytest.Ca
     assert code == 2
     assert "not run" in shown
     *_, failure, last = said.splitlines()
-    assert failure.startswith("✗ PPO ε=0.3 · pendulum: /proc/nowhere/paper/.pendulum__PPO-0.3__")
+    assert failure.startswith("✗ PPO ε=0.3 · pendulum: /proc/nowhere/paper/pendulum__PPO-0.3__")
     assert failure.endswith("cannot be written: No such file or directory")
     assert last == "trustax: failed runs: 1; the same command tries them again"
 
