@@ -77,9 +77,7 @@ def train_run(
     quiet: bool = False,
 ) -> Result:
     """Train what a `Run` defines; `env` is needed where its id alone does not make the environment."""
-    cache_compilations()
-    if not is_atari(bare_id(run.env_id)):  # whose networks are large enough to keep all cores busy
-        use_cores(run.num_seeds)
+    settle_devices(run)
     folder = None if run_dir is None else Path(run_dir)
     with nullcontext() if folder is None else locked(folder):
         environment = make(run.env_id if env is None else env, run.seeds, run.num_envs)
@@ -104,6 +102,13 @@ def train_run(
     if keeper.folder is not None and any(finite_values(record[RETURN]) for record in journal.records):
         result.plot(keeper.folder / CURVE_FILE)
     return result
+
+
+def settle_devices(run: Run) -> None:
+    """What must be settled before JAX starts: where compiled programs are kept, and how a run uses the cores."""
+    cache_compilations()
+    if not is_atari(bare_id(run.env_id)):  # whose networks are large enough to keep all cores busy
+        use_cores(run.num_seeds)
 
 
 def _loop(

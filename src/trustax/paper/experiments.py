@@ -45,6 +45,11 @@ class Experiment:
     """what differs from the task's settings"""
     run_settings: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def rows(self) -> list[str]:
+        """The paper's methods and, below them, ours."""
+        return [*self.methods, *self.variants]
+
     def cells(
         self,
         protocol: str,
@@ -54,7 +59,7 @@ class Experiment:
         total_timesteps: int | None = None,
     ) -> list[Cell]:
         """Its runs under a protocol, or a part of them; with other seeds or fewer steps than the paper's."""
-        rows = _chosen("method", methods, [*self.methods, *self.variants])
+        rows = _chosen("method", methods, self.rows)
         columns = _chosen("task", tasks, self.tasks)
         settings = self.run_settings | {"num_seeds": num_seeds or self.num_seeds}
         if total_timesteps is not None:

@@ -32,17 +32,17 @@ MCPO, whose rows differ most, stands in [fidelity.md](fidelity.md).
 
 def write_page(results: Path, path: Path) -> Path:
     """Write the page, and its figures into a folder beside it."""
-    parts = [INTRODUCTION, _summary(results)]
-    parts += [part for name in TABLES if name != CONTAINED for part in _table(name, results)]
+    tables = {name: [table(name, results, protocol) for protocol in PROTOCOLS] for name in TABLES}
+    parts = [INTRODUCTION, _summary(tables)]
+    parts += [part for name, found in tables.items() if name != CONTAINED for part in _table(found)]
     parts += [part for name in FIGURES for part in _figure(name, results, path)]
     write_whole(path, "\n".join(parts))
     return path
 
 
-def _summary(results: Path) -> str:
+def _summary(tables: dict[str, list[PaperTable]]) -> str:
     lines = ["## Status", "", f"| what | command | {' | '.join(PROTOCOLS)} |", f"|---|---|{'---|' * len(PROTOCOLS)}"]
-    for name in TABLES:
-        shown = [table(name, results, protocol) for protocol in PROTOCOLS]
+    for name, shown in tables.items():
         lines.append(f"| {shown[0].title} | `trustax reproduce {name}` | {' | '.join(map(_counts, shown))} |")
     return "\n".join([*lines, ""])
 
@@ -63,11 +63,10 @@ def _counts(shown: PaperTable) -> str:
     return ", ".join(f"{count} {verdict.replace(', ', ' ')}" for verdict, count in sorted(Counter(cells).items()))
 
 
-def _table(name: str, results: Path) -> Iterator[str]:
-    found = {protocol: table(name, results, protocol) for protocol in PROTOCOLS}
-    title = next(iter(found.values())).title
+def _table(found: list[PaperTable]) -> Iterator[str]:
+    title = found[0].title
     yield f"## {title}\n"
-    texts = [shown.markdown().removeprefix(f"**{title}**\n\n") for shown in found.values()]
+    texts = [shown.markdown().removeprefix(f"**{title}**\n\n") for shown in found]
     yield from dict.fromkeys(texts)  # speed is the same under both
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trustax.paper.experiments import Cell, experiment
-from trustax.paper.results import digest, plain_name, read_file
+from trustax.paper.results import digest, plain_name, read_file, same_but_for_length
 from trustax.run import Run
 from trustax.worker import Job
 
@@ -85,7 +85,7 @@ def missing_seeds(cell: Cell, found: Iterable[tuple[str, Run]]) -> list[range]:
     """
     seeds: dict[int, set[int]] = {}
     for method, run in found:
-        if method == cell.method and digest(run) == digest(replace(cell.run, total_timesteps=run.total_timesteps)):
+        if method == cell.method and same_but_for_length(run, cell.run):
             seeds.setdefault(run.total_timesteps, set()).update(run.seeds)
     wanted = set(cell.run.seeds)
     if any(length >= cell.run.total_timesteps and wanted <= present for length, present in seeds.items()):

@@ -87,6 +87,11 @@ def digest(run: Run) -> str:
     return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8]
 
 
+def same_but_for_length(one: Run, other: Run) -> bool:
+    """Whether two runs differ in their seeds and their steps alone."""
+    return digest(one) == digest(replace(other, total_timesteps=one.total_timesteps))
+
+
 def write(outcome: Outcome, folder: Path) -> Path:
     """Leave an outcome in a folder, in the place of an earlier one of the same run."""
     run = outcome.run
@@ -122,12 +127,7 @@ def read(folder: Path) -> list[Outcome]:
 
 def find(outcomes: Iterable[Outcome], method: str, run: Run) -> Outcome | None:
     """The outcome of a method's run; of several that differ in their length alone, the longest."""
-    found = [
-        outcome
-        for outcome in outcomes
-        if outcome.method == method
-        and digest(outcome.run) == digest(replace(run, total_timesteps=outcome.run.total_timesteps))
-    ]
+    found = [outcome for outcome in outcomes if outcome.method == method and same_but_for_length(outcome.run, run)]
     return max(found, key=lambda outcome: outcome.run.total_timesteps, default=None)
 
 

@@ -17,18 +17,15 @@ from jaxtyping import Array, Float, Key
 
 from trustax.agent import Agent
 from trustax.algorithms.mcpo import MCPO, MCPOState
-from trustax.compilation import cache_compilations
 from trustax.envs import make
-from trustax.envs.atari import is_atari
-from trustax.envs.engines import bare_id
 from trustax.evaluate import evaluate
 from trustax.iteration import Iteration
 from trustax.journal import STEP
 from trustax.networks import Policy
-from trustax.placement import use_cores
 from trustax.run import Run
 from trustax.state import RunState, start
 from trustax.terminal import RETURN, Terminal
+from trustax.train import settle_devices
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 SERIES = ("written", "attended_age", "attended_rank", "beta", "alpha", "kl_old_new", "kl_old_virtual", "kl_new_virtual")
@@ -91,9 +88,7 @@ def updates_of(algorithm: MCPO) -> int:
 
 def looks(run: Run[Any], quiet: bool = False) -> Iterator[Look]:
     """Train what a `Run` defines, as `train_run` does, and look at each iteration."""
-    cache_compilations()
-    if not is_atari(bare_id(run.env_id)):
-        use_cores(run.num_seeds)
+    settle_devices(run)
     environment = make(run.env_id, run.seeds, run.num_envs)
     traced = dataclasses.replace(run, algorithm=Traced(run.algorithm))
     terminal = Terminal(run.num_iterations * run.batch_size, f"trace of MCPO on {run.env_id}", quiet=quiet)

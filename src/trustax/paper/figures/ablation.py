@@ -99,7 +99,7 @@ def _draw_curves(task: str, found: Found, protocol: str) -> Figure:
     experiment = EXPERIMENTS["ablation"]
     caption = (
         f"{averaged(found.values())}. {explain_families(panels, TASKS[task].total_timesteps)} N=10: MCPO with all its "
-        f"components. Protocol {protocol}.{lacking([*experiment.methods, *experiment.variants], {task: found})}"
+        f"components. Protocol {protocol}.{lacking(experiment.rows, {task: found})}"
     )
     return draw_families(f"Ablation on {task}", caption, panels)
 

@@ -70,7 +70,7 @@ def _draw_task(table: str, task: str, found: Found, protocol: str) -> Figure:
 def draw_minigrid(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
     """Returns above, success rates below."""
     experiment = EXPERIMENTS["minigrid"]
-    rows = [*experiment.methods, *experiment.variants]
+    rows = experiment.rows
     found = {task: found_on(task, experiment, outcomes, protocol) for task in experiment.tasks}
     if not any(found.values()):
         return {}

@@ -21,7 +21,7 @@ SLOTS = {"humanoid": 35, "humanoid-standup": 35, "hopper": 25}
 def draw_slots(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
     """Figure 1c: which rank of the memory is attended to most."""
     experiment = EXPERIMENTS["figure-1c"]
-    rows = [*experiment.methods, *experiment.variants]
+    rows = experiment.rows
     found = {task: _detailed(task, experiment, outcomes, protocol) for task in experiment.tasks}
     if not any(found.values()):
         return {}
