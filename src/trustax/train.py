@@ -15,6 +15,7 @@ from trustax.compilation import cache_compilations
 from trustax.envs import CompiledEnvironment, Environment, HostEnvironment, make
 from trustax.envs.atari import is_atari
 from trustax.envs.engines import bare_id
+from trustax.envs.native import DEFINITIONS
 from trustax.errors import TrustaxError
 from trustax.interrupt import Interrupted, InterruptGuard
 from trustax.iteration import Iteration, Seconds
@@ -107,7 +108,9 @@ def train_run(
 def settle_devices(run: Run) -> None:
     """What must be settled before JAX starts: where compiled programs are kept, and how a run uses the cores."""
     cache_compilations()
-    if not is_atari(bare_id(run.env_id)):  # whose networks are large enough to keep all cores busy
+    bare = bare_id(run.env_id)
+    # Native environments are asked for first: what knows Atari's games takes half a second to import.
+    if bare in DEFINITIONS or not is_atari(bare):  # whose networks are large enough to keep all cores busy
         use_cores(run.num_seeds)
 
 
