@@ -13,10 +13,11 @@ import jax
 import jax.numpy as jnp
 
 import trustax as tx
+from trustax.adam import adam_init, adam_step
 from trustax.algorithms.base import make_batch
 from trustax.attention import Attention
 from trustax.memory import PolicyMemory
-from trustax.minimize import adam_init, adam_step, over_minibatches
+from trustax.minimize import over_minibatches
 from trustax.networks import Architecture, Policy
 from trustax.types import Rollout
 

@@ -1,4 +1,4 @@
-"""Epochs of shuffled minibatches, and the optimiser step they are made of."""
+"""Epochs of shuffled minibatches."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,36 +6,12 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Key, UInt32
 
 from trustax.types import Metrics
 
 Carry = TypeVar("Carry")
 Batch = TypeVar("Batch")
-
-_ADAM = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-5)
-
-AdamState = Any
-
-
-def adam_init(parameters: Any) -> AdamState:
-    """Adam's moments, at zero."""
-    return _ADAM.init(parameters)
-
-
-def adam_step(
-    parameters: Any,
-    gradient: Any,
-    state: AdamState,
-    learning_rate: Float[Array, ""] | float,
-    max_gradient_norm: float,
-) -> tuple[Any, AdamState, Float[Array, ""]]:
-    """One step of Adam (ε = 1e-5) down the gradient, whose global norm is clipped first and returned."""
-    norm = optax.tree.norm(gradient)
-    shrink = jnp.minimum(1.0, max_gradient_norm / (norm + 1e-6))
-    direction, state = _ADAM.update(jax.tree.map(lambda g: shrink * g, gradient), state)
-    return jax.tree.map(lambda p, d: p - learning_rate * d, parameters, direction), state, norm
 
 
 def shuffle(key: Key[Array, ""], size: int) -> UInt32[Array, " size"]:

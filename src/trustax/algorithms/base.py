@@ -14,9 +14,10 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key, Shaped
 
+from trustax.adam import AdamState, adam_init, adam_step
 from trustax.advantages import gae
 from trustax.distributions import Distribution
-from trustax.minimize import AdamState, adam_init, adam_step, over_minibatches
+from trustax.minimize import over_minibatches
 from trustax.networks import Architecture, Policy
 from trustax.objectives import (
     clipped_value_error,

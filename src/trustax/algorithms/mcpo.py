@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from trustax.adam import AdamState, adam_init, adam_step
 from trustax.algorithms.base import (
     ActorCritic,
     Batch,
@@ -35,7 +36,7 @@ from trustax.algorithms.base import (
 from trustax.attention import Attention, dropout_mask
 from trustax.distributions import Distribution
 from trustax.memory import PolicyMemory
-from trustax.minimize import AdamState, adam_init, adam_step, over_minibatches
+from trustax.minimize import over_minibatches
 from trustax.networks import Policy
 from trustax.objectives import adapt_kl_cost, expectations, mean_kl, surrogate
 from trustax.types import EnvSpec, Metrics, Progress, Rollout

@@ -17,14 +17,14 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Key
 
+from trustax.adam import AdamState, adam_init, adam_step
 from trustax.algorithms.base import Batch, Evaluation, evaluate, make_batch
 from trustax.curvature import conjugate_gradient, fisher_product, line_search, step_to_boundary
 from trustax.distributions import Distribution
-from trustax.minimize import AdamState, adam_init, adam_step, over_minibatches
+from trustax.minimize import over_minibatches
 from trustax.networks import Architecture, Policy, flatten
 from trustax.objectives import explained_variance, mean_entropy, mean_kl, squared_error, surrogate
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
@@ -138,6 +138,8 @@ class TRPO:
         self, policy: Policy, adam: AdamState, batch: Batch, key: Key[Array, ""]
     ) -> tuple[Policy, AdamState]:
         """minimize over the critic's c   Ê[(V_c - G)²] + d ‖c‖²"""
+        import optax  # for this alone, and slow to import
+
         critic, with_critic = _split(policy)
 
         def loss_of(critic: Vector) -> Scalar:

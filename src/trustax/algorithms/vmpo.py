@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Bool, Float, Key
 
+from trustax.adam import AdamState, adam_init, adam_step
 from trustax.algorithms.base import (
     ActorCritic,
     Batch,
@@ -31,7 +32,7 @@ from trustax.algorithms.base import (
     init_actor_critic,
     make_batch,
 )
-from trustax.minimize import AdamState, adam_init, adam_step, over_minibatches
+from trustax.minimize import over_minibatches
 from trustax.networks import Policy
 from trustax.objectives import mean_kl
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
