@@ -6,6 +6,7 @@ Every expectation is a weighted mean, because rows that are no transitions carry
 from collections.abc import Sequence
 
 import jax.numpy as jnp
+from jax.lax import clamp
 from jaxtyping import Array, Float
 
 from trustax.distributions import Distribution
@@ -19,7 +20,7 @@ LOG_RATIO_LIMIT = 20.0
 
 def expectation(samples: Samples, weight: Samples) -> Scalar:
     """Ê[x] = Σ w x / Σ w, and 0 where no row counts."""
-    return jnp.sum(weight * samples) / jnp.maximum(jnp.sum(weight), 1.0)
+    return weight @ samples / jnp.maximum(jnp.sum(weight), 1.0)
 
 
 def expectations(rows: Sequence[Samples], weight: Samples) -> Float[Array, " row"]:
@@ -37,7 +38,7 @@ def standardize(samples: Float[Array, "*shape"], weight: Float[Array, "*shape"])
 
 def importance_ratio(log_prob: Samples, old_log_prob: Samples) -> Samples:
     """τ = π(a|s) / π_old(a|s)"""
-    return jnp.exp(jnp.clip(log_prob - old_log_prob, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
+    return jnp.exp(clamp(-LOG_RATIO_LIMIT, log_prob - old_log_prob, LOG_RATIO_LIMIT))
 
 
 def surrogate(ratio: Samples, advantage: Samples, weight: Samples) -> Scalar:
@@ -67,7 +68,7 @@ def squared_error(value: Samples, target: Samples, weight: Samples) -> Scalar:
 
 def clipped_value_error(value: Samples, old_value: Samples, target: Samples, clip_range: float) -> Samples:
     """½ max((V - G)², (V_old + clip(V - V_old, ±ε) - G)²)"""
-    clipped = old_value + jnp.clip(value - old_value, -clip_range, clip_range)
+    clipped = old_value + clamp(-clip_range, value - old_value, clip_range)
     return 0.5 * jnp.maximum((value - target) ** 2, (clipped - target) ** 2)
 
 
