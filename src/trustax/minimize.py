@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, UInt32
@@ -25,6 +26,21 @@ def shuffle(key: Key[Array, ""], size: int) -> UInt32[Array, " size"]:
     """
     last_bits = jnp.uint32((1 << (size - 1).bit_length()) - 1)
     return jnp.sort((jax.random.bits(key, (size,)) & ~last_bits) | jnp.arange(size, dtype=jnp.uint32)) & last_bits
+
+
+class _Row(eqx.Module):
+    """The metrics of a step as one row: each by itself would leave the loop by an operation of its own."""
+
+    values: Float[Array, "*step metric"]
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, metrics: Metrics) -> "_Row":
+        return cls(jnp.stack(list(metrics.values())) if metrics else jnp.zeros(0), tuple(metrics))
+
+    def series(self) -> Metrics:
+        """Of all steps, metric by metric."""
+        return dict(zip(self.names, self.values.reshape(-1, len(self.names)).T, strict=True)) if self.names else {}
 
 
 def over_minibatches(
@@ -52,15 +68,12 @@ def over_minibatches(
     orders = jax.vmap(partial(shuffle, size=num_rows))(jax.random.split(order_key, num_epochs))
     rows = orders[:, : size * num_minibatches]
     noise = jax.vmap(jax.vmap(draw))(jax.random.split(step_key, (num_epochs, num_minibatches)))
-    names: list[str] = []
 
-    def one(carry: Carry, xs: tuple[Batch, Any]) -> tuple[Carry, Float[Array, " metric"]]:
+    def one(carry: Carry, xs: tuple[Batch, Any]) -> tuple[Carry, _Row]:
         carry, metrics = step(carry, *xs)
-        names[:] = metrics
-        # All metrics leave the loop as one row: each by itself would be written by an operation of its own.
-        return carry, jnp.stack(list(metrics.values())) if metrics else jnp.zeros(0)
+        return carry, _Row.of(metrics)
 
-    def epoch(carry: Carry, xs: tuple[Any, Any]) -> tuple[Carry, Float[Array, "minibatch metric"]]:
+    def epoch(carry: Carry, xs: tuple[Any, Any]) -> tuple[Carry, _Row]:
         order, noise = xs
 
         def shuffled(x: Array) -> Array:
@@ -68,5 +81,5 @@ def over_minibatches(
 
         return jax.lax.scan(one, carry, (jax.tree.map(shuffled, batch), noise))
 
-    carry, series = jax.lax.scan(epoch, carry, (rows, noise))
-    return carry, dict(zip(names, series.reshape(len(rows) * num_minibatches, len(names)).T, strict=True))
+    carry, told = jax.lax.scan(epoch, carry, (rows, noise))
+    return carry, told.series()

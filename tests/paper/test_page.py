@@ -11,7 +11,7 @@ def test_the_page_of_no_results_names_every_table_and_says_that_nothing_was_run(
     page = write_page(tmp_path, tmp_path / "page.md").read_text(encoding="utf-8")
     for name in TABLES:
         assert f"`trustax reproduce {name}`" in page
-    assert "24 not run | 24 not run" in page
+    assert "24 cells: 0 in full, 0 short, 24 not run. | 24 cells: 0 in full" in page
     assert page.count("Not run yet.") == 9
     assert "matches |" not in page
 

@@ -64,13 +64,20 @@ class PaperTable:
     """One of the paper's tables, ours beside the paper's."""
 
     title: str
-    state: str
-    """the protocol, and how much of it was run"""
+    setting: str
+    """the protocol"""
+    extent: str
+    """how much of it was run"""
     columns: Sequence[Column]
     rows: Sequence[Row]
     notes: Sequence[str]
     aggregates: Sequence[Aggregate] = ()
     aggregate_headings: Sequence[str] = ()
+
+    @property
+    def state(self) -> str:
+        """What a reader must know before the first number."""
+        return f"{self.setting} {self.extent}"
 
     def markdown(self) -> str:
         """The table for a page of the documentation."""

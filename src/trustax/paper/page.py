@@ -3,7 +3,6 @@
 Nothing in it is typed in: it is made from the results alone, and says what is missing.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,24 +42,8 @@ def write_page(results: Path, path: Path) -> Path:
 def _summary(tables: dict[str, list[PaperTable]]) -> str:
     lines = ["## Status", "", f"| what | command | {' | '.join(PROTOCOLS)} |", f"|---|---|{'---|' * len(PROTOCOLS)}"]
     for name, shown in tables.items():
-        lines.append(f"| {shown[0].title} | `trustax reproduce {name}` | {' | '.join(map(_counts, shown))} |")
+        lines.append(f"| {shown[0].title} | `trustax reproduce {name}` | {' | '.join(one.extent for one in shown)} |")
     return "\n".join([*lines, ""])
-
-
-def _counts(shown: PaperTable) -> str:
-    """How many cells of the paper's rows have which verdict.
-
-    >>> _counts(table("cost", Path("nowhere"), "paper"))
-    '4 not run'
-    """
-    cells = [
-        cell.verdict or "run"
-        for row in shown.rows
-        if not row.is_variant
-        for column, cell in zip(shown.columns, row.entries, strict=True)
-        if column.counted
-    ]
-    return ", ".join(f"{count} {verdict.replace(', ', ' ')}" for verdict, count in sorted(Counter(cells).items()))
 
 
 def _table(found: list[PaperTable]) -> Iterator[str]:

@@ -53,7 +53,8 @@ def table(name: str, results: Path, protocol: str) -> PaperTable:
     aggregates = _aggregates(name, samples) if name in REFERENCES else []
     return PaperTable(
         title=NUMBERS.get(name, "") + EXPERIMENTS[name].title,
-        state=f"{_setting(name, protocol, outcomes)} {_extent(name, columns, rows)}",
+        setting=_setting(name, protocol, outcomes),
+        extent=_extent(name, columns, rows),
         columns=columns,
         rows=rows,
         notes=_notes(name, bool(aggregates)),
@@ -127,7 +128,7 @@ def _setting(name: str, protocol: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def _extent(name: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """How much was run of the paper's methods: what a reader must know before the first number."""
+    """How much was run of the paper's methods."""
     shown = [index for index, column in enumerate(columns) if column.key in TASKS]
     cells = [row.entries[index] for row in rows if not row.is_variant for index in shown]
     count = Counter(cell.verdict for cell in cells)
