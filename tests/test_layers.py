@@ -16,6 +16,7 @@ MATHEMATICS = {
     "trustax.errors",
     "trustax.distributions",
     "trustax.networks",
+    "trustax.adam",
     "trustax.advantages",
     "trustax.objectives",
     "trustax.observations",

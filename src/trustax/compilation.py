@@ -1,7 +1,10 @@
-"""Compiled programs are kept on disk, so that the second run of a shape starts at once."""
+"""Compiling: programs are kept on disk, so that the second run of a shape starts at once, and memory is given back."""
 
+import ctypes
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -12,4 +15,18 @@ def cache_compilations() -> None:
         return
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", str(home / "trustax" / "xla"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def jit_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile what runs a single time; on a CPU without optimising it, which would take longer than running it."""
+    on_cpu = jax.default_backend() == "cpu"
+    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0} if on_cpu else None)
+
+
+def release_memory() -> None:
+    """Give back what the compiler has freed. The C library keeps it otherwise, as much again as a small run needs."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):  # not glibc
+        return

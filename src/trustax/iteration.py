@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from trustax.algorithms import Algorithm
+from trustax.compilation import release_memory
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.episodes import EpisodeWindow, FinishedEpisodes
 from trustax.placement import Placement
@@ -60,7 +61,10 @@ class Iteration:
             *_, rollout, finished = traced.out_info
             progress = Progress(state.iteration, state.iteration)
             lowered = self._learn.lower(state.learner, state.episodes, rollout, finished, state.keys, progress)
-            self._collect, self._learn = traced.compile(), lowered.compile()
+            self._learn = lowered.compile()  # the larger one first: a compiler's memory is the peak of a small run
+            release_memory()
+            self._collect = traced.compile()
+            release_memory()
         return state
 
     def __call__(self, state: RunState, num_iterations: int) -> tuple[RunState, Metrics, Seconds]:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key
 
+from trustax.compilation import jit_once, release_memory
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.envs.base import EnvState
 from trustax.episodes import EpisodeWindow
@@ -40,7 +41,8 @@ def preprocessing_of(run: Run) -> Preprocessing:
 def start(run: Run, environment: CompiledEnvironment | HostEnvironment) -> RunState:
     """The state before the first iteration; resets the environments."""
     env_state, observation = _reset(environment)
-    learner, observer, episodes, keys = jax.jit(partial(_begin, run, environment.spec))(observation)
+    learner, observer, episodes, keys = jit_once(partial(_begin, run, environment.spec))(observation)
+    release_memory()
     return RunState(learner, observer, episodes, env_state, keys, jnp.zeros((), jnp.int32))
 
 
@@ -66,7 +68,7 @@ def _begin(run: Run, spec: EnvSpec, observation: Array) -> tuple[Any, Observer, 
 def restart_environment(state: RunState, environment: CompiledEnvironment | HostEnvironment) -> RunState:
     """The state with new episodes, for environments that cannot be saved in the middle of one."""
     env_state, observation = _reset(environment)
-    observer = jax.jit(over_seeds(Observer.restart))(state.observer, observation)
+    observer = jit_once(over_seeds(Observer.restart))(state.observer, observation)
     return dataclasses.replace(state, observer=observer, environment=env_state)
 
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key, Shaped
 
+from trustax.compilation import jit_once
 from trustax.envs.cartpole import CartPole
 from trustax.envs.pendulum import Pendulum
 from trustax.envs.unlock import Unlock, UnlockPickup
@@ -113,7 +114,7 @@ class NativeEnvironment:
         self._num_envs = num_envs
 
     def reset(self) -> tuple[NativeState, Array]:
-        return jax.jit(self._reset)()
+        return jit_once(self._reset)()
 
     def _reset(self) -> tuple[NativeState, Array]:
         stream = jax.vmap(_environment_key, (0, None))
