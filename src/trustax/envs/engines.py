@@ -11,6 +11,7 @@ from typing import Any, Literal, overload
 
 import gymnasium
 
+from trustax.envs.atari import envpool_id
 from trustax.envs.base import CompiledEnvironment, HostEnvironment, Stepped
 from trustax.envs.envpool import envpool_ids, make_envpool
 from trustax.envs.gymnasium import GymnasiumHost, family_of
@@ -65,8 +66,8 @@ def make(
 def engine_of(env: Environment) -> str:
     """The engine that `make` would choose: one of `ENGINES`.
 
-    >>> engine_of("Pendulum-v1"), engine_of("gymnasium:Pendulum-v1")
-    ('native', 'gymnasium')
+    >>> engine_of("Pendulum-v1"), engine_of("gymnasium:Pendulum-v1"), engine_of("ALE/Breakout-v5")
+    ('native', 'gymnasium', 'envpool')
     """
     return _resolve(env)[0]
 
@@ -100,8 +101,9 @@ def _resolve_id(env: str) -> tuple[str, str]:
     prefix, colon, rest = env.partition(":")
     if not colon:
         for engine in FOR_BARE_IDS:
-            if _has(engine, env):
-                return engine, env
+            name = envpool_id(env) if engine == "envpool" else env
+            if _has(engine, name):
+                return engine, name
         if _has("gymnax", env):
             raise TrustaxError(f"{env!r} is an environment of gymnax, which runs only with its prefix: gymnax:{env}")
         note = "" if envpool_ids() else f" ({_install('envpool')})"
