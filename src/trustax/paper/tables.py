@@ -162,6 +162,7 @@ def _notes(name: str, has_aggregates: bool) -> list[str]:
         notes.append("matches: our mean lies within the paper's ±.")
     if name in ("table-1", "table-1-full"):
         notes.append("Best window: the highest mean of 100 training episodes; the paper does not say which it reports.")
+        notes.append("No reading of the paper was found that gives all of MCPO's row: see docs/fidelity.md.")
     notes.append("short: fewer steps than the paper's, which stand in the heading.")
     notes.append("Bold: the best mean of the paper's methods trained longest; underlined: Cohen's d < 0.5 from it.")
     return [*notes, _aggregate_note(name)] if has_aggregates else notes
