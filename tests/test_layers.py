@@ -20,6 +20,7 @@ MATHEMATICS = {
     "trustax.advantages",
     "trustax.objectives",
     "trustax.observations",
+    "trustax.metrics",
     "trustax.minimize",
     "trustax.clip_bounds",
     "trustax.curvature",

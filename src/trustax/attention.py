@@ -44,8 +44,10 @@ def _affine(x: Float[Array, " into"], layer: Float[Array, "into_and_bias out"]) 
     return jnp.append(x, 1.0) @ layer
 
 
-def dropout_mask(key: Key[Array, ""], size: int, rate: float) -> Float[Array, " slot"]:
+def dropout_masks(key: Key[Array, ""], num_masks: int, size: int, rate: float) -> Float[Array, "mask slot"]:
     """Zero with probability `rate`, else 1/(1 - rate), so that the expectation is 1."""
     if rate == 0.0:
-        return jnp.ones(size)
-    return jax.random.bernoulli(key, 1 - rate, (size,)) / (1 - rate)
+        return jnp.ones((num_masks, size))
+    # Drawn as one row: of rows of this length the compiler makes many times as much code.
+    kept = jax.random.bernoulli(key, 1 - rate, (num_masks * size,))
+    return kept.reshape(num_masks, size) / (1 - rate)

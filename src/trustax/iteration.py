@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from trustax.algorithms import Algorithm
 from trustax.compilation import release_memory
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.episodes import EpisodeWindow, FinishedEpisodes
+from trustax.metrics import MetricRow, means
 from trustax.placement import Placement
 from trustax.rollout import HostCollector, collect
 from trustax.run import Run
@@ -44,7 +46,7 @@ class Iteration:
         preprocessing = preprocessing_of(run)
         self._compiled = isinstance(environment, CompiledEnvironment)
         self.placement = Placement(run.num_seeds, collect_on_cpu=getattr(environment, "on_cpu", False))
-        self._keys = jax.jit(partial(_collect_keys, run.horizon))
+        self._keys = jax.jit(partial(_keys, run.horizon))
         self._learn = self.placement.learn(partial(_learn, run.algorithm), donate=(0, 1))
         self._collect: Any
         if isinstance(environment, CompiledEnvironment):
@@ -57,27 +59,29 @@ class Iteration:
         """Compile all that can be compiled before the first step; the state, on the devices where it belongs."""
         state = self._place(state)
         if self._compiled:
-            traced = self._collect.lower(*self._collect_arguments(state))
+            collect_keys, learn_keys = self._keys(state.keys, state.iteration)
+            traced = self._collect.lower(*self._collect_arguments(state, collect_keys))
             *_, rollout, finished = traced.out_info
             progress = Progress(state.iteration, state.iteration)
-            lowered = self._learn.lower(state.learner, state.episodes, rollout, finished, state.keys, progress)
+            lowered = self._learn.lower(state.learner, state.episodes, rollout, finished, learn_keys, progress)
             self._learn = lowered.compile()  # the larger one first: a compiler's memory is the peak of a small run
             release_memory()
             self._collect = traced.compile()
             release_memory()
         return state
 
-    def __call__(self, state: RunState, num_iterations: int) -> tuple[RunState, Metrics, Seconds]:
+    def __call__(self, state: RunState, num_iterations: int) -> tuple[RunState, dict[str, np.ndarray], Seconds]:
         """The next state, metrics with one value a seed, and where the time went."""
         began = time.perf_counter()
-        observer, environment, rollout, finished = self._collect(*self._collect_arguments(state))
+        collect_keys, learn_keys = self._keys(state.keys, state.iteration)
+        observer, environment, rollout, finished = self._collect(*self._collect_arguments(state, collect_keys))
         jax.block_until_ready(rollout)
         collected = time.perf_counter()
         if self.placement.is_split:
             rollout, finished = jax.device_put((rollout, finished), self.placement.learners)
         progress = Progress(state.iteration, jnp.asarray(num_iterations, jnp.int32))
-        learner, episodes, metrics = self._learn(state.learner, state.episodes, rollout, finished, state.keys, progress)
-        jax.block_until_ready(metrics)
+        learner, episodes, row = self._learn(state.learner, state.episodes, rollout, finished, learn_keys, progress)
+        metrics = dict(zip(row.names, np.asarray(row.values).T, strict=True))
         learnt = time.perf_counter()
         state = dataclasses.replace(
             state,
@@ -90,8 +94,8 @@ class Iteration:
         in_environment = None if self._compiled else self._collect.environment_seconds
         return state, metrics, Seconds(collected - began, learnt - collected, in_environment)
 
-    def _collect_arguments(self, state: RunState) -> tuple[Any, ...]:
-        policy, keys = state.learner.policy, self._keys(state.keys, state.iteration)
+    def _collect_arguments(self, state: RunState, keys: Key[Array, "seed time"]) -> tuple[Any, ...]:
+        policy = state.learner.policy
         if self.placement.is_split:
             policy, keys = jax.device_put((policy, keys), self.placement.environments)
         return policy, state.observer, state.environment, keys
@@ -104,14 +108,16 @@ class Iteration:
         )
 
 
-def _collect_keys(horizon: int, keys: Key[Array, " seed"], iteration: Int[Array, ""]) -> Key[Array, "seed time"]:
-    """One key a step."""
-    return jax.vmap(lambda key: jax.random.split(_phase_keys(key, iteration)[0], horizon))(keys)
+def _keys(
+    horizon: int, keys: Key[Array, " seed"], iteration: Int[Array, ""]
+) -> tuple[Key[Array, "seed time"], Key[Array, " seed"]]:
+    """All chance of an iteration: a key for each step of collecting, and one for learning."""
 
+    def of_seed(key: Key[Array, ""]) -> tuple[Key[Array, " time"], Key[Array, ""]]:
+        collect, learn = jax.random.split(jax.random.fold_in(key, iteration))
+        return jax.random.split(collect, horizon), learn
 
-def _phase_keys(key: Key[Array, ""], iteration: Int[Array, ""]) -> Key[Array, "2"]:
-    """What an iteration does at random, by name: collect, update."""
-    return jax.random.split(jax.random.fold_in(key, iteration))
+    return jax.vmap(of_seed)(keys)
 
 
 def _learn(
@@ -122,15 +128,16 @@ def _learn(
     finished: FinishedEpisodes,
     keys: Key[Array, " seed"],
     progress: Progress,
-) -> tuple[Any, EpisodeWindow, Metrics]:
-    def update(learner: Any, rollout: Rollout, key: Key[Array, ""]) -> tuple[Any, Metrics]:
-        learner, metrics = algorithm.update(learner, rollout, progress, _phase_keys(key, progress.iteration)[1])
-        return learner, {name: jnp.mean(value) for name, value in metrics.items()}
+) -> tuple[Any, EpisodeWindow, MetricRow]:
+    def of_seed(
+        learner: Any, episodes: EpisodeWindow, rollout: Rollout, finished: FinishedEpisodes, key: Key[Array, ""]
+    ) -> tuple[Any, EpisodeWindow, MetricRow]:
+        learner, metrics = algorithm.update(learner, rollout, progress, key)
+        episodes = episodes.add(finished)
+        told = _rollout_metrics(episodes, rollout, knows_success=finished.success is not None)
+        return learner, episodes, means(told | metrics)
 
-    learner, metrics = over_seeds(update)(learner, rollout, keys)
-    episodes = over_seeds(EpisodeWindow.add)(episodes, finished)
-    told = over_seeds(partial(_rollout_metrics, knows_success=finished.success is not None))(episodes, rollout)
-    return learner, episodes, told | metrics
+    return over_seeds(of_seed)(learner, episodes, rollout, finished, keys)
 
 
 def _rollout_metrics(episodes: EpisodeWindow, rollout: Rollout, knows_success: bool) -> Metrics:

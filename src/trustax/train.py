@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from trustax.agent import Agent
@@ -129,7 +128,7 @@ def _loop(
     began = time.perf_counter()
     for number in range(int(state.iteration), run.num_iterations):
         state, metrics, seconds = iterate(state, run.num_iterations)
-        values = {name: value.tolist() for name, value in jax.device_get(metrics).items()}
+        values = {name: value.tolist() for name, value in metrics.items()}
         _refuse_what_is_not_finite(values, number, keeper)
         steps = (number + 1) * run.batch_size
         journal.record(_times(run, number + 1, seconds, time.perf_counter() - began) | values)

@@ -15,7 +15,7 @@ from trustax.algorithms import MCPO
 from trustax.algorithms.base import Batch, Evaluation, evaluate, improve, make_batch
 from trustax.algorithms.mcpo import MCPOState, Virtual
 from trustax.attention import Attention
-from trustax.minimize import shuffle
+from trustax.minimize import shuffles
 from trustax.networks import flatten
 from trustax.objectives import expectation, surrogate
 from trustax.types import DiscreteActions, EnvSpec, Metrics, Progress, Rollout
@@ -231,8 +231,7 @@ def gradients_of_loss(
 
 def minibatch_rows(key: Any, settings: Any, num_rows: int) -> np.ndarray:
     """The order of the samples is the library's; everything else in the reference is its own."""
-    epochs = jax.random.split(jax.random.split(key)[0], settings.num_epochs)
-    orders = np.stack([shuffle(epoch, num_rows) for epoch in epochs])
+    orders = np.asarray(shuffles(jax.random.split(key)[0], settings.num_epochs, num_rows))
     size = num_rows // settings.num_minibatches
     return orders[:, : size * settings.num_minibatches].reshape(-1, size)
 

@@ -33,7 +33,7 @@ from trustax.algorithms.base import (
     init_actor_critic,
     make_batch,
 )
-from trustax.attention import Attention, dropout_mask
+from trustax.attention import Attention, dropout_masks
 from trustax.distributions import Distribution
 from trustax.memory import PolicyMemory
 from trustax.minimize import over_minibatches
@@ -135,7 +135,7 @@ class MCPO(FirstOrder):
             state = _written(*carry)
             return self._step(state, minibatch, progress, kept)
 
-        draw = partial(dropout_mask, size=self.memory_size, rate=self.dropout)
+        draw = partial(dropout_masks, size=self.memory_size, rate=self.dropout)
         (state, wanted), metrics = over_minibatches(
             step, (state, jnp.zeros((), bool)), batch, key, self.num_epochs, self.num_minibatches, draw
         )
