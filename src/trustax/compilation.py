@@ -1,8 +1,10 @@
 """Compiling: programs are kept on disk, so that the second run of a shape starts at once, and memory is given back."""
 
 import ctypes
+import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,18 @@ def jit_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile what runs a single time; on a CPU without optimising it, which would take longer than running it."""
     on_cpu = jax.default_backend() == "cpu"
     return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0} if on_cpu else None)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Tracing makes a great many objects that stay. To look through them for garbage again and again is of no use."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def release_memory() -> None:

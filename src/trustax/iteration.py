@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from trustax.algorithms import Algorithm
-from trustax.compilation import release_memory
+from trustax.compilation import release_memory, without_garbage_collection
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.episodes import EpisodeWindow, FinishedEpisodes
 from trustax.metrics import MetricRow, means
@@ -37,9 +37,9 @@ class Seconds(NamedTuple):
 
 
 class Iteration:
-    """Collect, then learn: two programs, so that each runs where it is fastest, and is timed.
+    """Collect, tell of it, learn from it: programs apart, so that each runs where it is fastest, and is timed.
 
-    What passes between them is the policies' numbers one way and the rollout the other, once an iteration.
+    What passes to the learners is the rollout, and from them the policies' numbers, once an iteration.
     """
 
     def __init__(self, run: Run, environment: CompiledEnvironment | HostEnvironment) -> None:
@@ -47,7 +47,8 @@ class Iteration:
         self._compiled = isinstance(environment, CompiledEnvironment)
         self.placement = Placement(run.num_seeds, collect_on_cpu=getattr(environment, "on_cpu", False))
         self._keys = jax.jit(partial(_keys, run.horizon))
-        self._learn = self.placement.learn(partial(_learn, run.algorithm), donate=(0, 1))
+        self._learn = self.placement.learn(partial(_learn, run.algorithm), donate=(0,))
+        self._tell = self.placement.collect(_tell, donate=(0,))
         self._collect: Any
         if isinstance(environment, CompiledEnvironment):
             collector = partial(collect, environment, preprocessing=preprocessing)
@@ -58,15 +59,18 @@ class Iteration:
     def compile(self, state: RunState) -> RunState:
         """Compile all that can be compiled before the first step; the state, on the devices where it belongs."""
         state = self._place(state)
-        if self._compiled:
+        if not self._compiled:
+            return state
+        with without_garbage_collection():
             collect_keys, learn_keys = self._keys(state.keys, state.iteration)
-            traced = self._collect.lower(*self._collect_arguments(state, collect_keys))
+            traced = self._collect.trace(*self._collect_arguments(state, collect_keys))
             *_, rollout, finished = traced.out_info
             progress = Progress(state.iteration, state.iteration)
-            lowered = self._learn.lower(state.learner, state.episodes, rollout, finished, learn_keys, progress)
-            self._learn = lowered.compile()  # the larger one first: a compiler's memory is the peak of a small run
+            # The largest one first: a compiler's memory is the peak of a small run.
+            self._learn = self._learn.lower(state.learner, rollout, learn_keys, progress).compile()
             release_memory()
-            self._collect = traced.compile()
+            self._collect = traced.lower().compile()
+            self._tell = self._tell.lower(state.episodes, rollout, finished).compile()
             release_memory()
         return state
 
@@ -77,11 +81,12 @@ class Iteration:
         observer, environment, rollout, finished = self._collect(*self._collect_arguments(state, collect_keys))
         jax.block_until_ready(rollout)
         collected = time.perf_counter()
+        episodes, told = self._tell(state.episodes, rollout, finished)
         if self.placement.is_split:
-            rollout, finished = jax.device_put((rollout, finished), self.placement.learners)
+            rollout = jax.device_put(rollout, self.placement.learners)
         progress = Progress(state.iteration, jnp.asarray(num_iterations, jnp.int32))
-        learner, episodes, row = self._learn(state.learner, state.episodes, rollout, finished, learn_keys, progress)
-        metrics = dict(zip(row.names, np.asarray(row.values).T, strict=True))
+        learner, learnt_row = self._learn(state.learner, rollout, learn_keys, progress)
+        metrics = _on_host(told) | _on_host(learnt_row)
         learnt = time.perf_counter()
         state = dataclasses.replace(
             state,
@@ -101,8 +106,9 @@ class Iteration:
         return policy, state.observer, state.environment, keys
 
     def _place(self, state: RunState) -> RunState:
-        observer, environment = jax.device_put((state.observer, state.environment), self.placement.environments)
-        learner, episodes, keys = jax.device_put((state.learner, state.episodes, state.keys), self.placement.learners)
+        collecting = state.observer, state.episodes, state.environment
+        observer, episodes, environment = jax.device_put(collecting, self.placement.environments)
+        learner, keys = jax.device_put((state.learner, state.keys), self.placement.learners)
         return dataclasses.replace(
             state, learner=learner, observer=observer, episodes=episodes, environment=environment, keys=keys
         )
@@ -120,24 +126,16 @@ def _keys(
     return jax.vmap(of_seed)(keys)
 
 
-def _learn(
-    algorithm: Algorithm,
-    learner: Any,
-    episodes: EpisodeWindow,
-    rollout: Rollout,
-    finished: FinishedEpisodes,
-    keys: Key[Array, " seed"],
-    progress: Progress,
-) -> tuple[Any, EpisodeWindow, MetricRow]:
-    def of_seed(
-        learner: Any, episodes: EpisodeWindow, rollout: Rollout, finished: FinishedEpisodes, key: Key[Array, ""]
-    ) -> tuple[Any, EpisodeWindow, MetricRow]:
-        learner, metrics = algorithm.update(learner, rollout, progress, key)
-        episodes = episodes.add(finished)
-        told = _rollout_metrics(episodes, rollout, knows_success=finished.success is not None)
-        return learner, episodes, means(told | metrics)
+def _tell(episodes: EpisodeWindow, rollout: Rollout, finished: FinishedEpisodes) -> tuple[EpisodeWindow, MetricRow]:
+    """Take in the episodes that ended, and what a user wants to know of the rollout."""
 
-    return over_seeds(of_seed)(learner, episodes, rollout, finished, keys)
+    def of_seed(
+        episodes: EpisodeWindow, rollout: Rollout, finished: FinishedEpisodes
+    ) -> tuple[EpisodeWindow, MetricRow]:
+        episodes = episodes.add(finished)
+        return episodes, MetricRow.of(_rollout_metrics(episodes, rollout, knows_success=finished.success is not None))
+
+    return over_seeds(of_seed)(episodes, rollout, finished)
 
 
 def _rollout_metrics(episodes: EpisodeWindow, rollout: Rollout, knows_success: bool) -> Metrics:
@@ -152,3 +150,18 @@ def _rollout_metrics(episodes: EpisodeWindow, rollout: Rollout, knows_success: b
         "finite/observation": finite(rollout.observation),
         "finite/reward": finite(rollout.reward),
     }
+
+
+def _learn(
+    algorithm: Algorithm, learner: Any, rollout: Rollout, keys: Key[Array, " seed"], progress: Progress
+) -> tuple[Any, MetricRow]:
+    def of_seed(learner: Any, rollout: Rollout, key: Key[Array, ""]) -> tuple[Any, MetricRow]:
+        learner, metrics = algorithm.update(learner, rollout, progress, key)
+        return learner, means(metrics)
+
+    return over_seeds(of_seed)(learner, rollout, keys)
+
+
+def _on_host(row: MetricRow) -> dict[str, np.ndarray]:
+    """Each metric of all seeds."""
+    return dict(zip(row.names, np.asarray(row.values).T, strict=True))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key
 
-from trustax.compilation import jit_once, release_memory
+from trustax.compilation import jit_once, release_memory, without_garbage_collection
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.envs.base import EnvState
 from trustax.episodes import EpisodeWindow
@@ -40,8 +40,9 @@ def preprocessing_of(run: Run) -> Preprocessing:
 
 def start(run: Run, environment: CompiledEnvironment | HostEnvironment) -> RunState:
     """The state before the first iteration; resets the environments."""
-    env_state, observation = _reset(environment)
-    learner, observer, episodes, keys = jit_once(partial(_begin, run, environment.spec))(observation)
+    with without_garbage_collection():
+        env_state, observation = _reset(environment)
+        learner, observer, episodes, keys = jit_once(partial(_begin, run, environment.spec))(observation)
     release_memory()
     return RunState(learner, observer, episodes, env_state, keys, jnp.zeros((), jnp.int32))
 

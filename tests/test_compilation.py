@@ -1,0 +1,19 @@
+"""What starting a run changes for a while is as it was afterwards."""
+
+import gc
+
+import pytest
+
+from trustax.compilation import without_garbage_collection
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_garbage_collection_is_as_it_was_even_after_an_error(is_on: bool) -> None:
+    (gc.enable if is_on else gc.disable)()
+    try:
+        with pytest.raises(KeyError), without_garbage_collection():
+            assert not gc.isenabled()
+            raise KeyError
+        assert gc.isenabled() == is_on
+    finally:
+        gc.enable()
