@@ -1,6 +1,7 @@
 """Where the time of an iteration goes, part by part, and how far each part is from what the machine could do.
 
 usage: python benchmarks/breakdown.py [--memory-size 10]
+       python benchmarks/breakdown.py --table     what was kept, as Markdown
 
 Rollout and update are timed within `trustax.train` on native Pendulum. Each part of an update is then timed alone, as a
 compiled loop of many repetitions on arrays of the real shapes. Alone it shares no work with its neighbours, so the
@@ -40,20 +41,32 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=20, help="of training, after one that is not timed")
     parser.add_argument("--repetitions", type=int, default=1000, help="of each part of an update")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
+    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
+    if options.table:
+        return print(report(json.loads(options.results.read_text(encoding="utf-8"))))
     methods = {"PPO": None, f"MCPO N={options.memory_size}": options.memory_size}
     # Training comes first: it settles how many threads JAX has, for all that follows in this process.
     trained = {name: train(memory_size, options.iterations) for name, memory_size in methods.items()}
     peak = Peak.measure()
-    print(peak)
     outcome: dict[str, Any] = {"machine": machine.describe() | {"jax": jax.__version__}, "peak": asdict(peak)}
+    outcome["methods"] = {}
     for name, memory_size in methods.items():
         rollout, update = trained[name]
         rows = measure(rollout, memory_size, options.repetitions, peak)
-        outcome[name] = {"update": update, "parts": [row._asdict() for row in rows]}
-        print(f"\n{name}\n\n{table(rows, update)}", flush=True)
+        outcome["methods"][name] = {"update": update, "parts": [row._asdict() for row in rows]}
     options.results.parent.mkdir(parents=True, exist_ok=True)
     options.results.write_text(json.dumps(outcome, indent=1) + "\n", encoding="utf-8")
+    print(report(outcome))
+
+
+def report(outcome: dict[str, Any]) -> str:
+    """What was measured, as Markdown."""
+    tables = (
+        f"{name}\n\n{table([Row(**part) for part in method['parts']], method['update'])}"
+        for name, method in outcome["methods"].items()
+    )
+    return "\n\n".join([str(Peak(**outcome["peak"])), *tables])
 
 
 @dataclass(frozen=True)
