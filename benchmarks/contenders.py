@@ -26,6 +26,7 @@ PACKAGES = {
 """What the peers' environment holds, by distribution, in the order of installation: PyTorch first, so that nothing that
 comes after it brings another build."""
 SETTINGS = {
+    "num_seeds": 1,
     "num_envs": 4,
     "horizon": 2048,
     "num_epochs": 10,

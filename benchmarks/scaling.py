@@ -2,6 +2,7 @@
 
 usage: python benchmarks/scaling.py [PART ...]              memory, seeds, environments, horizon; all of them by default
        python benchmarks/scaling.py seeds --sizes 1 16 256  other sizes than those of the device's list
+       python benchmarks/scaling.py seeds --methods rejax   a peer's seeds side by side; its package must be there
        python benchmarks/scaling.py --draw                  draw what was kept, of all devices, into docs/scaling.png
 
 Each measurement goes into results/benchmarks/scaling-<device>.json as soon as it is taken, in the place of an earlier
@@ -10,6 +11,8 @@ one of the same kind. Measuring needs no matplotlib.
 
 import argparse
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -18,6 +21,7 @@ from statistics import median
 from typing import Any
 
 import machine
+from contenders import SCRIPTS, SETTINGS
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results" / "benchmarks"
@@ -39,14 +43,16 @@ SIZES_OF_AN_ACCELERATOR = SIZES | {
     "environments": (1, 4, 16, 64, 256, 1024, 4096),
 }
 AXES = {"seeds": "num_seeds", "environments": "num_envs", "horizon": "horizon"}
-MCPO, PPO = "MCPO", "PPO"
+MCPO, PPO, REJAX = "MCPO", "PPO", "rejax"
+HAS = {PPO: tuple(AXES), REJAX: ("seeds",)}
+"""The parts that are measured of a method, where not all are: PPO has no memory."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART")
     parser.add_argument("--sizes", nargs="+", type=int)
-    parser.add_argument("--methods", nargs="+", choices=[MCPO, PPO], default=[MCPO, PPO])
+    parser.add_argument("--methods", nargs="+", choices=[MCPO, PPO, REJAX], default=[MCPO, PPO])
     parser.add_argument("--iterations", type=int, default=5, help="timed, after one that is not")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the outcome is kept")
     parser.add_argument("--draw", action="store_true")
@@ -67,9 +73,13 @@ def keep_all(parts: list[str], methods: list[str], sizes: list[int] | None, iter
     path.parent.mkdir(parents=True, exist_ok=True)
     kept = json.loads(path.read_text(encoding="utf-8"))["measurements"] if path.exists() else []
     chosen = [(part, size, method) for part in parts for size in sizes or usual[part] for method in methods]
-    chosen = [(part, size, method) for part, size, method in chosen if (part, method) != ("memory", PPO)]
+    chosen = [(part, size, method) for part, size, method in chosen if part in HAS.get(method, SIZES)]
     for number, (part, size, method) in enumerate(chosen, 1):
-        measured = in_own_process(measure, part, size, method, iterations)
+        measured = (
+            measure_rejax(size, iterations)
+            if method == REJAX
+            else in_own_process(measure, part, size, method, iterations)
+        )
         print(f"[{number}/{len(chosen)}] {told(measured)}", flush=True)
         kept = merge(kept, measured)
         content = {"device": device, "machine": machine.describe(), "measurements": kept}
@@ -111,6 +121,18 @@ def measure(part: str, size: int, method: str, iterations: int) -> dict[str, Any
     }
 
 
+def measure_rejax(num_seeds: int, iterations: int) -> dict[str, Any]:
+    """PPO of rejax on gymnax's Pendulum, as in `compare.py`, by this Python."""
+    settings = {"num_seeds": num_seeds, "num_envs": 4, "horizon": 2048}
+    given = SETTINGS | settings | {"name": REJAX, "env_id": "Pendulum-v1", "warmup": 2, "iterations": iterations}
+    command = [sys.executable, str(SCRIPTS / "rejax_speed.py"), json.dumps(given)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    about = {"part": "seeds", "size": num_seeds, "method": REJAX, "settings": settings}
+    if done.returncode:
+        return about | {"failed": done.stderr.strip().splitlines()[-1]}
+    return about | {"steps_per_second": [json.loads(done.stdout.splitlines()[-1])["steps_per_second"]]}
+
+
 def told(measured: dict[str, Any]) -> str:
     """One measurement in a line."""
     speeds = measured.get("steps_per_second")
@@ -142,7 +164,7 @@ def draw(devices: list[dict[str, Any]], path: Path) -> None:
         lines = {}
         for axes, part in zip(panels, SIZES, strict=True):
             for number, device in enumerate(devices):
-                for colour, method in zip(COLOURS, (MCPO, PPO), strict=False):
+                for colour, method in zip(COLOURS, (MCPO, PPO, REJAX), strict=False):
                     if points := _line(device["measurements"], part, method):
                         label = f"{method}, {device['device']['name']}"
                         style = LINE_STYLES[number % len(LINE_STYLES)]
