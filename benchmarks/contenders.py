@@ -53,6 +53,8 @@ class Contender:
     settings: dict[str, Any]
     python: Path = PEERS
     threads: str = "all"
+    platform: str = "cpu"
+    """what JAX may compute on; empty: whatever it has"""
 
 
 def contenders() -> list[Contender]:
@@ -102,7 +104,7 @@ def install_peers(torch: str) -> None:
 
 def measure(contender: Contender, settings: dict[str, Any], folder: str) -> Measurement:
     """Run one script in a fresh process within a folder, where it may leave caches and logs; if it fails, say why."""
-    variables = os.environ | {"JAX_PLATFORMS": "cpu", "XDG_CACHE_HOME": folder}
+    variables = os.environ | {"JAX_PLATFORMS": contender.platform, "XDG_CACHE_HOME": folder}
     variables |= ONE_THREAD if contender.threads == "one" else {}
     argument = json.dumps(SETTINGS | contender.settings | settings | {"name": contender.name})
     load = os.getloadavg()[0]

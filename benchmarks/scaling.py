@@ -11,8 +11,8 @@ one of the same kind. Measuring needs no matplotlib.
 
 import argparse
 import json
-import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -20,8 +20,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import contenders
 import machine
-from contenders import SCRIPTS, SETTINGS
+from bars import PENDULUM
+from contenders import Contender
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results" / "benchmarks"
@@ -122,15 +124,14 @@ def measure(part: str, size: int, method: str, iterations: int) -> dict[str, Any
 
 
 def measure_rejax(num_seeds: int, iterations: int) -> dict[str, Any]:
-    """PPO of rejax on gymnax's Pendulum, as in `compare.py`, by this Python."""
-    settings = {"num_seeds": num_seeds, "num_envs": 4, "horizon": 2048}
-    given = SETTINGS | settings | {"name": REJAX, "env_id": "Pendulum-v1", "warmup": 2, "iterations": iterations}
-    command = [sys.executable, str(SCRIPTS / "rejax_speed.py"), json.dumps(given)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    about = {"part": "seeds", "size": num_seeds, "method": REJAX, "settings": settings}
-    if done.returncode:
-        return about | {"failed": done.stderr.strip().splitlines()[-1]}
-    return about | {"steps_per_second": [json.loads(done.stdout.splitlines()[-1])["steps_per_second"]]}
+    """PPO of rejax on gymnax's Pendulum, as in `compare.py`, by this Python on the device that JAX has."""
+    rejax = Contender(REJAX, "rejax_speed.py", {"env_id": PENDULUM, "warmup": 2}, Path(sys.executable), platform="")
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = contenders.measure(rejax, {"num_seeds": num_seeds, "iterations": iterations}, folder)
+    speed = (
+        {"failed": outcome["failed"]} if "failed" in outcome else {"steps_per_second": [outcome["steps_per_second"]]}
+    )
+    return {"part": "seeds", "size": num_seeds, "method": REJAX} | speed
 
 
 def told(measured: dict[str, Any]) -> str:
