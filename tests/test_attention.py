@@ -24,10 +24,10 @@ def forward(leaves: Any, context: Any, filled: Any, kept: Any) -> np.ndarray:
     return odds / odds.sum()
 
 
-def exact(attention: Attention, features: int = FEATURES) -> list[np.ndarray]:
+def exact(attention: Attention) -> list[np.ndarray]:
     """Weights and biases of both layers."""
-    weights = np.asarray(attention.weights, np.float64)
-    return [weights[:features], weights[features], weights[features + 1 : -1], weights[-1]]
+    hidden, output = (np.asarray(layer, np.float64) for layer in (attention.hidden_layer, attention.output_layer))
+    return [hidden[:-1], hidden[-1], output[:-1], output[-1]]
 
 
 @pytest.mark.parametrize("size", [1, 2, RANKS])
@@ -65,7 +65,7 @@ def test_weights_mapped_over_seeds_are_those_of_each_seed() -> None:
 
 def test_it_starts_uniform_within_one_over_the_root_of_the_fan_in() -> None:
     attention = Attention.init(jax.random.key(3), 100, 400)
-    for leaf, fan_in in zip(exact(attention, 100), (100, 100, 400, 400), strict=True):
+    for leaf, fan_in in zip(exact(attention), (100, 100, 400, 400), strict=True):
         bound = fan_in**-0.5
         assert 0.98 * bound < np.abs(leaf).max() <= bound * (1 + 1e-6)
         np.testing.assert_allclose(np.std(leaf), bound / np.sqrt(3), rtol=0.1)

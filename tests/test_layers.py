@@ -20,6 +20,7 @@ MATHEMATICS = {
     "trustax.advantages",
     "trustax.objectives",
     "trustax.observations",
+    "trustax.loops",
     "trustax.metrics",
     "trustax.minimize",
     "trustax.clip_bounds",

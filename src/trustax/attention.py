@@ -11,11 +11,11 @@ from jaxtyping import Array, Bool, Float, Key
 class Attention(eqx.Module):
     """One hidden layer of N rectified units, then a softmax over the N ranks of the memory.
 
-    All its numbers are one matrix, so that a step of Adam is one operation and not four: the hidden layer's rows, its
-    biases as one more row, and the output layer's likewise below.
+    The biases of a layer are its last row: so a layer is one array, and a step of Adam two operations and not four.
     """
 
-    weights: Float[Array, "row slot"]
+    hidden_layer: Float[Array, "context_and_bias slot"]
+    output_layer: Float[Array, "slot_and_bias rank"]
 
     @classmethod
     def init(cls, key: Key[Array, ""], num_features: int, memory_size: int) -> "Attention":
@@ -26,7 +26,7 @@ class Attention(eqx.Module):
             bound = 1 / sqrt(fan_in)
             return jax.random.uniform(key, (fan_in + 1, memory_size), minval=-bound, maxval=bound)
 
-        return cls(jnp.concatenate([layer(keys[0], num_features), layer(keys[1], memory_size)]))
+        return cls(layer(keys[0], num_features), layer(keys[1], memory_size))
 
     def __call__(
         self, context: Float[Array, " context"], filled: Bool[Array, " rank"], kept: Float[Array, " slot"]
@@ -35,9 +35,8 @@ class Attention(eqx.Module):
 
         `kept` multiplies the hidden units: a dropout mask while training, ones otherwise.
         """
-        hidden_layer, output_layer = jnp.split(self.weights, [context.size + 1])
-        hidden = jax.nn.relu(_affine(context, hidden_layer)) * kept
-        return jax.nn.softmax(_affine(hidden, output_layer), where=filled)
+        hidden = jax.nn.relu(_affine(context, self.hidden_layer)) * kept
+        return jax.nn.softmax(_affine(hidden, self.output_layer), where=filled)
 
 
 def _affine(x: Float[Array, " into"], layer: Float[Array, "into_and_bias out"]) -> Float[Array, " out"]:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, UInt32
 
+from trustax.loops import steps_in_a_turn
 from trustax.metrics import MetricRow
 from trustax.types import Metrics
 
@@ -63,7 +64,8 @@ def over_minibatches(
         def shuffled(x: Array) -> Array:
             return x.at[order].get(mode="promise_in_bounds").reshape(num_minibatches, size, *x.shape[1:])
 
-        return jax.lax.scan(one, carry, (jax.tree.map(shuffled, batch), noise))
+        xs = jax.tree.map(shuffled, batch), noise
+        return jax.lax.scan(one, carry, xs, unroll=steps_in_a_turn(1, on_gpu=4))
 
     carry, told = jax.lax.scan(epoch, carry, (rows, noise))
     return carry, jax.tree.map(lambda x: x.reshape(num_steps, x.shape[-1]), told).by_name()

@@ -15,6 +15,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDev
 
 SEEDS = PartitionSpec("seed")
 EVERYWHERE = PartitionSpec()
+COMPILER_OPTIONS = {"gpu": {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}}
+"""By platform. What does not depend on each other, of a GPU's many small kernels, runs at the same time."""
 
 
 def use_cores(num_seeds: int) -> None:
@@ -50,6 +52,7 @@ class Placement:
         self._mesh = Mesh(devices, ("seed",))
         self._missing = -num_seeds % len(devices)
         self._together = len(devices) == 1 or collect_on_cpu
+        self._options = COMPILER_OPTIONS.get(devices[0].platform)
         self.learners: Sharding = SingleDeviceSharding(devices[0])
         if len(devices) > 1:
             # What cannot be divided evenly is kept everywhere, and divided with some seeds doubled to fill up.
@@ -71,7 +74,7 @@ class Placement:
             specs = (*(SEEDS for _ in mapped), EVERYWHERE)
             return self._cut(self._divide(function, specs)(*map(self._filled, mapped), shared))
 
-        return jax.jit(divided if self._mesh.size > 1 else function, donate_argnums=donate)
+        return self._jit(divided if self._mesh.size > 1 else function, donate)
 
     def collect(self, function: Callable[..., Any], donate: tuple[int, ...] = ()) -> Any:
         """A program for the environments' devices; all arguments have a seed axis."""
@@ -79,7 +82,10 @@ class Placement:
         def divided(*arguments: Any) -> Any:
             return self._cut(self._divide(function, SEEDS)(*map(self._filled, arguments)))
 
-        return jax.jit(function if self._together else divided, donate_argnums=donate)
+        return self._jit(function if self._together else divided, donate)
+
+    def _jit(self, function: Callable[..., Any], donate: tuple[int, ...]) -> Any:
+        return jax.jit(function, donate_argnums=donate, compiler_options=self._options)
 
     def _divide(self, function: Callable[..., Any], specs: Any) -> Callable[..., Any]:
         """The function on every device's own share of the seeds."""

@@ -18,13 +18,11 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped, UInt32
 
 from trustax.envs.base import CompiledEnvironment, EnvState, HostEnvironment
 from trustax.episodes import FinishedEpisodes
+from trustax.loops import steps_in_a_turn
 from trustax.networks import Policy
 from trustax.normalize import RunningStatistics
 from trustax.seeds import over_seeds
 from trustax.types import EnvSpec, Rollout, TimeStep
-
-UNROLLED = 4
-"""Steps in each turn of the compiled loop: a step is so little work that the loop itself is felt."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,9 @@ def collect(
         return (observer, state), (row, action)
 
     chance = jnp.swapaxes(noise, 0, 1), starts
-    (observer, state), (rows, actions) = jax.lax.scan(step, (observer, state), chance, unroll=UNROLLED)
+    # A step is so little work that the loop itself is felt, on a CPU too.
+    turn = steps_in_a_turn(4, on_gpu=16)
+    (observer, state), (rows, actions) = jax.lax.scan(step, (observer, state), chance, unroll=turn)
     return observer, state, *_assemble(rows, actions, observer)
 
 

@@ -486,7 +486,7 @@ def test_half_of_the_features_are_distances_and_returns() -> None:
     some, every = (algorithm._context(new, virtual, batch)[0] for algorithm in (half, SMALL))
     np.testing.assert_allclose(some, every[:6], rtol=1e-5, atol=1e-7)
     state = jax.eval_shape(partial(half.init, spec=SPECS["discrete"]), jax.random.key(0))
-    assert state.attention.weights.shape == (6 + 1 + 3 + 1, 3)
+    assert state.attention.hidden_layer.shape == (6 + 1, 3)
 
 
 @both_action_kinds
