@@ -56,9 +56,9 @@ class Reach(Walk):
 class Recorded(Stepped):
     """Remembers what it was given and what it returned."""
 
-    def reset(self) -> np.ndarray:
+    def reset(self, start: int = 0) -> np.ndarray:
         self.actions: list[np.ndarray] = []
-        self.first, self.steps = super().reset(), []
+        self.first, self.steps = super().reset(start), []
         return self.first
 
     def step(self, action: np.ndarray) -> TimeStep:

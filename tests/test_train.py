@@ -74,13 +74,35 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(kind: type, tmp_p
     whole = tx.train(small(kind), "Pendulum-v1", run_dir=tmp_path / "whole", **settings)
     # Decay looks ahead to the end of the run, so the first half must already know how long the whole will be.
     with pytest.raises(tx.Interrupted, match="go on with: trustax resume"):
-        interrupted_after(2, small(kind), tmp_path / "half", settings)
+        interrupted_after(2, small(kind), "Pendulum-v1", tmp_path / "half", settings)
     halves = tx.train(small(kind), "Pendulum-v1", run_dir=tmp_path / "half", resume=True, **settings)
     assert_same_state(whole, halves)
     assert measured(read_records(tmp_path / "whole")) == measured(read_records(tmp_path / "half"))
 
 
-def interrupted_after(iterations: int, algorithm: Any, folder: Path, settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize("env", ENGINES[1:])
+def test_environments_that_begin_anew_at_intervals_are_resumed_bit_for_bit(env: str, tmp_path: Path) -> None:
+    settings = SMALL | {"num_seeds": 2, "total_timesteps": 768, "restart_interval": 2}
+    whole = tx.train(small(), env, run_dir=tmp_path / "whole", **settings)
+    with pytest.raises(tx.Interrupted, match="stopped after 384 steps; 256 are saved; go on with"):
+        interrupted_after(3, small(), env, tmp_path / "parts", settings)
+    with pytest.raises(tx.Interrupted, match="stopped after 512 steps and saved; go on with"):
+        interrupted_after(4, small(), env, tmp_path / "parts", settings | {"resume": True})
+    parts = tx.train(small(), env, run_dir=tmp_path / "parts", resume=True, **settings)
+    assert_same_state(whole, parts)
+    assert measured(read_records(tmp_path / "whole")) == measured(read_records(tmp_path / "parts"))
+    without = tx.train(small(), env, **settings | {"restart_interval": 0})
+    assert measured(whole.records)[:2] == measured(without.records)[:2]
+    assert measured(whole.records)[2:] != measured(without.records)[2:]
+
+
+def test_what_can_be_saved_does_not_begin_anew() -> None:
+    settings = SMALL | {"env": "native:CartPole-v1"}
+    one, other = (tx.train(small(), restart_interval=interval, **settings) for interval in (0, 2))
+    assert_same_state(one, other)
+
+
+def interrupted_after(iterations: int, algorithm: Any, env: str, folder: Path, settings: dict[str, Any]) -> None:
     """Train, and press Ctrl-C while the journal takes down that iteration."""
     from trustax.journal import Journal
 
@@ -93,7 +115,7 @@ def interrupted_after(iterations: int, algorithm: Any, folder: Path, settings: d
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Journal, "record", record)
-        tx.train(algorithm, "Pendulum-v1", run_dir=folder, **settings)
+        tx.train(algorithm, env, run_dir=folder, **settings)
 
 
 @pytest.mark.parametrize("env", ENGINES[1:])
@@ -142,6 +164,7 @@ def test_total_timesteps_is_rounded_down_to_whole_iterations() -> None:
     [
         ({"num_seeds": 0}, "num_seeds must be at least 1, not 0"),
         ({"seed": -1}, "seed must be between 0 and"),
+        ({"restart_interval": -1}, "restart_interval must be at least 0, not -1"),
         ({"num_envs": 1, "horizon": 2}, "num_minibatches is 4, but an iteration has only"),
         ({"resume": True}, "resume needs run_dir"),
     ],

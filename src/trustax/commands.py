@@ -221,7 +221,7 @@ def _say_rounding(run: Run) -> None:
 
 
 def _say_how_exact(run: Run) -> None:
-    if engine_of(run.env_id) not in ("native", "gymnax"):
+    if engine_of(run.env_id) not in ("native", "gymnax") and run.restart_interval == 0:
         print("this engine cannot save its environments: new episodes begin, so the run goes on, but not bit for bit")
 
 

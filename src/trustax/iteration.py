@@ -57,8 +57,8 @@ class Iteration:
             self._collect = HostCollector(environment, preprocessing)
 
     def compile(self, state: RunState) -> RunState:
-        """Compile all that can be compiled before the first step; the state, on the devices where it belongs."""
-        state = self._place(state)
+        """Compile all that can be compiled before the first step; the state, placed."""
+        state = self.place(state)
         if not self._compiled:
             return state
         with without_garbage_collection():
@@ -105,7 +105,8 @@ class Iteration:
             policy, keys = jax.device_put((policy, keys), self.placement.environments)
         return policy, state.observer, state.environment, keys
 
-    def _place(self, state: RunState) -> RunState:
+    def place(self, state: RunState) -> RunState:
+        """The state, on the devices where it belongs."""
         collecting = state.observer, state.episodes, state.environment
         observer, episodes, environment = jax.device_put(collecting, self.placement.environments)
         learner, keys = jax.device_put((state.learner, state.keys), self.placement.learners)

@@ -35,6 +35,12 @@ class Keeper:
         self._seconds = seconds
         self._saved = time.monotonic()
         self._took = 0.0
+        self._saved_steps: int | None = None
+
+    @property
+    def restarts(self) -> bool:
+        """Whether the environments begin anew at certain iterations, and only there can be taken up exactly."""
+        return self._run.restart_interval > 0 and not is_resumable(self._environment)
 
     def open(self, resume: bool) -> None:
         """Make the folder, or make sure that it holds the run that is to go on."""
@@ -54,9 +60,11 @@ class Keeper:
         except OSError as error:
             raise TrustaxError(f"{self.folder} cannot be written: {error.strerror or error}") from error
 
-    def is_due(self) -> bool:
+    def is_due(self, iteration: int, stopping: bool) -> bool:
         """Whether it is time to save; however short the interval, saving takes a twentieth of the time at most."""
-        return self.folder is not None and time.monotonic() - self._saved >= max(self._seconds, 19 * self._took)
+        if self.restarts:
+            return self._run.restarts_at(iteration)
+        return stopping or time.monotonic() - self._saved >= max(self._seconds, 19 * self._took)
 
     def save(self, state: RunState) -> None:
         if self.folder is None:
@@ -68,6 +76,7 @@ class Keeper:
         checkpoints.prune(self.folder)
         self._saved = time.monotonic()
         self._took = self._saved - began
+        self._saved_steps = steps
 
     def restore(self, state: RunState) -> RunState:
         """The newest state that was saved, or the one given if there is none yet."""
@@ -75,12 +84,14 @@ class Keeper:
         if saved is None:
             return state
         restored = RunState(**checkpoint.load(saved, self._kept(state)))
+        self._saved_steps = int(restored.iteration) * self._run.batch_size
         return restored if is_resumable(self._environment) else restart_environment(restored, self._environment)
 
     def how_to_go_on(self, steps: int) -> str:
         if self.folder is None:
             return f"stopped after {steps:,} steps; nothing was saved, since there is no run_dir"
-        return f"stopped after {steps:,} steps and saved; go on with: trustax resume {self.folder}"
+        kept = " and saved" if self._saved_steps == steps else f"; {self._saved_steps or 0:,} are saved"
+        return f"stopped after {steps:,} steps{kept}; go on with: trustax resume {self.folder}"
 
     def last_good(self) -> str:
         saved = None if self.folder is None else checkpoints.latest(self.folder)

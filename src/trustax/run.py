@@ -39,11 +39,15 @@ class Run(Generic[SomeAlgorithm]):
     """Divide rewards by the running deviation of the discounted return. Reported returns are always raw."""
     bootstrap_truncation: bool = True
     """Count the value of what would have followed a time limit. False treats a time limit as a termination."""
+    restart_interval: int = 0
+    """Iterations after which environments that cannot be saved all begin anew, to be resumed exactly; 0: never."""
 
     def __post_init__(self) -> None:
         for name in ("total_timesteps", "num_seeds", "num_envs", "horizon"):
             if (value := getattr(self, name)) < 1:
                 raise TrustaxError(f"{name} must be at least 1, not {value}")
+        if self.restart_interval < 0:
+            raise TrustaxError(f"restart_interval must be at least 0, not {self.restart_interval}")
         if not 0 <= self.seed <= 2**32 - self.num_seeds:
             raise TrustaxError(f"seed must be between 0 and 2**32 - num_seeds, not {self.seed}")
         _check_ranges(self.algorithm)
@@ -62,6 +66,10 @@ class Run(Generic[SomeAlgorithm]):
     @property
     def num_iterations(self) -> int:
         return max(1, self.total_timesteps // self.batch_size)
+
+    def restarts_at(self, iteration: int) -> bool:
+        """Whether environments that cannot be saved begin anew after so many iterations."""
+        return self.restart_interval > 0 and iteration % self.restart_interval == 0
 
     @property
     def seeds(self) -> range:

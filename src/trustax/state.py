@@ -1,7 +1,8 @@
 """Everything a run is, in one state: how it begins, and what a checkpoint must be able to hold of it."""
 
 import dataclasses
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import equinox as eqx
@@ -67,16 +68,24 @@ def _begin(run: Run, spec: EnvSpec, observation: Array) -> tuple[Any, Observer, 
 
 
 def restart_environment(state: RunState, environment: CompiledEnvironment | HostEnvironment) -> RunState:
-    """The state with new episodes, for environments that cannot be saved in the middle of one."""
-    env_state, observation = _reset(environment)
-    observer = jit_once(over_seeds(Observer.restart))(state.observer, observation)
+    """The state with new episodes, for environments that cannot be saved in the middle of one.
+
+    What follows depends on the state alone: the iteration is the number of the start.
+    """
+    env_state, observation = _reset(environment, start=int(state.iteration))
+    observer = _restart()(state.observer, observation)
     return dataclasses.replace(state, observer=observer, environment=env_state)
 
 
-def _reset(environment: CompiledEnvironment | HostEnvironment) -> tuple[EnvState, Array]:
+@cache
+def _restart() -> Callable[[Observer, Array], Observer]:
+    return jit_once(over_seeds(Observer.restart))
+
+
+def _reset(environment: CompiledEnvironment | HostEnvironment, start: int = 0) -> tuple[EnvState, Array]:
     if isinstance(environment, CompiledEnvironment):
-        return environment.reset()
-    return None, jnp.asarray(environment.reset())
+        return environment.reset(start)
+    return None, jnp.asarray(environment.reset(start))
 
 
 def is_resumable(environment: CompiledEnvironment | HostEnvironment) -> bool:

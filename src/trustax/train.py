@@ -13,7 +13,7 @@ from trustax.algorithms import Algorithm
 from trustax.compilation import cache_compilations
 from trustax.envs import CompiledEnvironment, Environment, HostEnvironment, make
 from trustax.envs.atari import is_atari
-from trustax.envs.engines import bare_id
+from trustax.envs.engines import bare_id, engine_of
 from trustax.envs.native import DEFINITIONS
 from trustax.errors import TrustaxError
 from trustax.interrupt import Interrupted, InterruptGuard
@@ -23,7 +23,7 @@ from trustax.keeper import Keeper, agent_of, as_dict
 from trustax.lock import locked
 from trustax.placement import use_cores
 from trustax.run import Run
-from trustax.state import RunState, start
+from trustax.state import RunState, restart_environment, start
 from trustax.terminal import RETURN, Terminal
 
 CURVE_FILE = "curve.png"
@@ -80,7 +80,7 @@ def train_run(
     settle_devices(run)
     folder = None if run_dir is None else Path(run_dir)
     with nullcontext() if folder is None else locked(folder):
-        environment = make(run.env_id if env is None else env, run.seeds, run.num_envs)
+        environment = _make(run, run.env_id if env is None else env)
         try:
             keeper = Keeper(folder, run, environment, checkpoint_seconds)
             keeper.open(resume)
@@ -113,6 +113,12 @@ def settle_devices(run: Run) -> None:
         use_cores(run.num_seeds)
 
 
+def _make(run: Run, env: Environment) -> CompiledEnvironment | HostEnvironment:
+    """The environments of a run. Where EnvPool must begin anew, Python steps it: compiled code knows only one pool."""
+    compiled = run.restart_interval == 0 or engine_of(env) != "envpool"
+    return make(env, run.seeds, run.num_envs, compiled)
+
+
 def _loop(
     run: Run,
     environment: CompiledEnvironment | HostEnvironment,
@@ -134,10 +140,12 @@ def _loop(
         journal.record(_times(run, number + 1, seconds, time.perf_counter() - began) | values)
         terminal.update(journal.records[-1])
         last = number + 1 == run.num_iterations
-        if last or guard.requested or keeper.is_due():
+        if last or keeper.is_due(number + 1, stopping=guard.requested):
             keeper.save(state)
         if guard.requested and not last:
             raise Interrupted(keeper.how_to_go_on(steps))
+        if keeper.restarts and run.restarts_at(number + 1) and not last:
+            state = iterate.place(restart_environment(state, environment))
     return state
 
 

@@ -115,10 +115,12 @@ def test_both_forms_of_an_engine_give_the_same_stream(engine: str) -> None:
 
 
 @each_form
-def test_a_second_reset_starts_anew(engine: str, compiled: bool) -> None:
-    if engine == "envpool":
-        pytest.skip("EnvPool starts new episodes but does not rewind its random streams")
+def test_all_that_is_random_follows_from_the_number_of_the_start(engine: str, compiled: bool) -> None:
     environment = make(f"{engine}:CartPole-v1", SEEDS, 2, compiled)
-    first, second = (jax.tree.leaves(environment.reset())[-1] for _ in range(2))
-    np.testing.assert_array_equal(first, second)
+    starts = [0, 0, 7, 7, 8]
+    first, again, later, later_again, last = (np.asarray(jax.tree.leaves(environment.reset(n))[-1]) for n in starts)
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(later, later_again)
+    for one, other in ((first, later), (later, last)):
+        assert not np.any(np.all(one == other, axis=-1))
     environment.close()

@@ -4,7 +4,7 @@ An environment here is wide: `num_envs` copies for each of `num_seeds` learners,
 takes starts with the axes `seed env`. Autoreset is NEXT_STEP (see `trustax.types.TimeStep`).
 
 Learner seed s sees the same environments whether it trains alone or beside other seeds: whatever is random in
-environment e of learner s comes from (s, e) alone.
+environment e of learner s comes from (s, e) alone; and from the number of the start, where a run begins more than once.
 
 It comes in two forms. A *compiled* environment is a pair of pure functions that run inside the compiled
 training iteration. A *host* environment is stepped from Python and speaks NumPy.
@@ -22,13 +22,14 @@ EnvState = Any
 """A pytree of arrays, opaque to everyone but the environment it belongs to."""
 
 
-def environment_seed(seed: int, env: int) -> int:
+def environment_seed(seed: int, env: int, start: int = 0) -> int:
     """The seed of environment `env` of learner `seed`, for engines that take an integer of 31 bits.
 
     >>> environment_seed(seed=0, env=1) == environment_seed(seed=1, env=0)
     False
     """
-    return int(np.random.SeedSequence((seed, env)).generate_state(1)[0]) >> 1
+    numbers = (seed, env, start) if start else (seed, env)
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0]) >> 1
 
 
 @runtime_checkable
@@ -43,8 +44,8 @@ class CompiledEnvironment(Protocol):
     on_cpu: bool
     """Whether it steps on one CPU device alone, wherever the learners are."""
 
-    def reset(self) -> tuple[EnvState, Array]:
-        """The state at the start and the first observations, `seed env ...`."""
+    def reset(self, start: int = 0) -> tuple[EnvState, Array]:
+        """The state at the start of that number and the first observations, `seed env ...`; before `step` is traced."""
         ...
 
     def draw_starts(self, state: EnvState, num_steps: int) -> tuple[EnvState, Any]:
@@ -64,8 +65,11 @@ class HostEnvironment(Protocol):
 
     spec: EnvSpec
 
-    def reset(self) -> np.ndarray:
-        """Start every environment anew and return the first observations, `seed env ...`."""
+    def reset(self, start: int = 0) -> np.ndarray:
+        """Start every environment anew and return the first observations, `seed env ...`.
+
+        All that is random from here on follows from the number of the start.
+        """
         ...
 
     def step(self, action: np.ndarray) -> TimeStep:
@@ -83,8 +87,8 @@ class Stepped:
         self._environment = environment
         self._step = jax.jit(lambda state, action: environment.step(state, action))
 
-    def reset(self) -> np.ndarray:
-        self._state, observation = self._environment.reset()
+    def reset(self, start: int = 0) -> np.ndarray:
+        self._state, observation = self._environment.reset(start)
         return np.asarray(observation)
 
     def step(self, action: np.ndarray) -> TimeStep:

@@ -3,7 +3,8 @@
 What to know of it:
 
 - EnvPool reports a termination that falls on the time limit as a truncation only.
-- `reset` starts new episodes but does not rewind the random streams: those are fixed when the pool is made.
+- Its `reset` starts new episodes but does not rewind the random streams: those are fixed when a pool is made. So every
+  `reset` of ours has a pool of its own.
 - The compiled form runs on the CPU, also where there is a GPU: as a GPU's program its rewards would arrive as zeros.
 - A convolutional policy is too slow for the CPU, so with a GPU images are stepped from Python.
 - EnvPool is imported when first needed, since it may be absent and takes more than a second.
@@ -45,29 +46,42 @@ class Pool:
     """One pool of `seed x env` environments, and the way between its flat batch and the axes `seed env`."""
 
     def __init__(self, env_id: str, seeds: Sequence[int], num_envs: int) -> None:
-        import envpool
-
         self._env_id = env_id
         self._options = atari.envpool_options(env_id)
+        self._seeds = seeds
         self._axes = (len(seeds), num_envs)
-        self.raw = envpool.make(
-            env_id,
-            env_type="gymnasium",
-            num_envs=len(seeds) * num_envs,
-            seed=[environment_seed(seed, env) for seed in seeds for env in range(num_envs)],
-            **self._options,
-        )
+        self.raw = self._make(start=0)
+        self._next_start: int | None = 0
+        """what the pool was made for, as long as it is unused"""
         self.spec = spec_of(f"envpool:{env_id}", self._observation_space(), self.raw.action_space)
         # Gymnasium's Discrete says int64 where the C++ code reads int32.
         self._action_dtype = self.raw.spec.action_array_spec["action"].dtype
 
+    def begin(self, start: int) -> None:
+        """Have an unused pool with the random streams of this start."""
+        if start != self._next_start:
+            self.raw.close()
+            self.raw = self._make(start)
+        self._next_start = None
+
+    def _make(self, start: int) -> Any:
+        import envpool
+
+        num_seeds, num_envs = self._axes
+        seeds = [environment_seed(seed, env, start) for seed in self._seeds for env in range(num_envs)]
+        pool = envpool.make(
+            self._env_id, env_type="gymnasium", num_envs=num_seeds * num_envs, seed=seeds, **self._options
+        )
+        with warnings.catch_warnings():
+            # Its bounds of observations are often wrong, and Gymnasium warns of some at the first look. We use none.
+            warnings.simplefilter("ignore")
+            assert pool.observation_space is not None
+        return pool
+
     def _observation_space(self) -> Any:
         if minigrid.is_minigrid(self._env_id):
             return minigrid.observation_space(self._env_id)
-        with warnings.catch_warnings():
-            # EnvPool's bounds of observations are often wrong, and Gymnasium warns of some. We use none.
-            warnings.simplefilter("ignore")
-            return self.raw.observation_space
+        return self.raw.observation_space
 
     def action(self, action: Any) -> Any:
         return to_batch(action, self.raw.action_space, self._action_dtype)
@@ -104,7 +118,8 @@ class EnvPoolHost:
         self._pool = pool
         self.spec = pool.spec
 
-    def reset(self) -> np.ndarray:
+    def reset(self, start: int = 0) -> np.ndarray:
+        self._pool.begin(start)
         observation, _ = self._pool.raw.reset()
         return self._pool.observation(observation)
 
@@ -132,13 +147,14 @@ class EnvPoolCompiled:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self.spec = pool.spec
-        with jax.enable_x64(True):
-            self._handle, self._receive, _, self._step = self._pool.raw.xla()
+        self._step: Any = None
 
-    def reset(self) -> tuple[Array, Array]:
+    def reset(self, start: int = 0) -> tuple[Array, Array]:
+        self._pool.begin(start)
         self._pool.raw.async_reset()
         with jax.enable_x64(True):
-            handle, (observation, *_) = jax.jit(self._receive)(self._handle)
+            handle, receive, _, self._step = self._pool.raw.xla()
+            handle, (observation, *_) = jax.jit(receive)(handle)
             return handle, self._pool.observation(observation)
 
     def draw_starts(self, state: Array, num_steps: int) -> tuple[Array, None]:

@@ -42,7 +42,7 @@ class GymnasiumHost:
         name = env if isinstance(env, str) else getattr(env, "__name__", repr(env))
         copies = [wrapper(copy) for copy in _copies(env, name, len(seeds) * num_envs)]
         self.spec = spec_of(name, copies[0].observation_space, copies[0].action_space)
-        self._seeds = [environment_seed(seed, index) for seed in seeds for index in range(num_envs)]
+        self._seeds = seeds
         self._axes = (len(seeds), num_envs)
         self._vector: Any = SyncVectorEnv(
             [partial(_same, copy) for copy in copies],
@@ -51,8 +51,10 @@ class GymnasiumHost:
         )
         assert self._vector.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
 
-    def reset(self) -> np.ndarray:
-        observation, _ = self._vector.reset(seed=list(self._seeds))
+    def reset(self, start: int = 0) -> np.ndarray:
+        _, num_envs = self._axes
+        seeds = [environment_seed(seed, env, start) for seed in self._seeds for env in range(num_envs)]
+        observation, _ = self._vector.reset(seed=seeds)
         return self._seen(observation)
 
     def step(self, action: np.ndarray) -> TimeStep:

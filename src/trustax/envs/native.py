@@ -6,6 +6,7 @@ A definition is one environment: pure functions on its own state, without batch 
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -113,11 +114,11 @@ class NativeEnvironment:
         self._seeds = np.asarray(seeds, np.uint32)
         self._num_envs = num_envs
 
-    def reset(self) -> tuple[NativeState, Array]:
-        return jit_once(self._reset)()
+    def reset(self, start: int = 0) -> tuple[NativeState, Array]:
+        return jit_once(partial(self._reset, start))()
 
-    def _reset(self) -> tuple[NativeState, Array]:
-        stream = jax.vmap(_environment_key, (0, None))
+    def _reset(self, start: int) -> tuple[NativeState, Array]:
+        stream = jax.vmap(partial(_environment_key, start), (0, None))
         keys = jax.vmap(stream, (None, 0), out_axes=1)(self._seeds, np.arange(self._num_envs))
         none = jnp.zeros(keys.shape, jnp.int32)
         inner = _wide(self._start)(keys, none)
@@ -167,9 +168,10 @@ class NativeEnvironment:
         return ended & _wide(self._definition.succeeded)(inner)
 
 
-def _environment_key(seed: Any, env: Any) -> Key[Array, ""]:
+def _environment_key(start: int, seed: Any, env: Any) -> Key[Array, ""]:
     # The constant (the letters "env") parts this stream from others that are derived from the same seed.
-    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 0x656E76), env)
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 0x656E76), env)
+    return jax.random.fold_in(key, start) if start else key
 
 
 def _wide(function: Any) -> Any:
