@@ -1,0 +1,77 @@
+"""Numbers in the documentation are those of the outcomes that are kept under results/."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.test_benchmarks import bars
+from trustax.paper.layout import PaperTable
+from trustax.paper.tables import table
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SPEEDS = json.loads((ROOT / "results" / "benchmarks" / "compare.json").read_text(encoding="utf-8"))["measurements"]
+TASKS = {
+    "Pendulum-v1": ("table-1-full", "pendulum"),
+    "LunarLander-v3": ("table-1-full", "lunar-lander"),
+    "BipedalWalker-v3": ("table-1-full", "bipedal-walker"),
+    "Unlock": ("minigrid", "unlock"),
+    "UnlockPickup": ("minigrid", "unlock-pickup"),
+}
+"""The README's tasks, and where the paper has them."""
+PROTOCOLS = {"terminate": "paper", "bootstrapped": "bootstrapped"}
+
+
+def rows_after(heading: str) -> list[list[str]]:
+    """The cells of the README's table that begins with this line, without its first two lines."""
+    lines = README[README.index(heading) :].splitlines()
+    body = lines[2 : next(number for number, line in enumerate(lines) if not line.startswith("|"))]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in body]
+
+
+@cache
+def paper_table(name: str, protocol: str) -> PaperTable:
+    return table(name, ROOT / "results", protocol)
+
+
+def kept(name: str, protocol: str, method: str, task: str, digits: int) -> str:
+    """A cell as the README writes it."""
+    shown = paper_table(name, protocol)
+    (row,) = (row for row in shown.rows if row.name == method)
+    ours = row.entries[[column.key for column in shown.columns].index(task)].ours
+    assert ours is not None
+    return f"{ours.mean:.{digits}f} ± {ours.std:.{digits}f} ({ours.count})".replace("-", "−")
+
+
+@pytest.mark.parametrize("script", ["compare", "breakdown", "environments"])
+def test_a_page_has_the_tables_that_its_script_prints(script: str) -> None:
+    command = [sys.executable, ROOT / "benchmarks" / f"{script}.py", "--table"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    missing = [line for line in printed.splitlines() if line not in page]
+    assert not missing, f"docs/benchmarks.md should have what benchmarks/{script}.py --table prints"
+
+
+def test_the_readmes_speeds_are_the_medians() -> None:
+    rows = rows_after("| | environment steps/s")
+    ranking = {row.contender: row for row in bars.ranking(SPEEDS)["Pendulum-v1"]}
+    assert rows == [
+        [name, f"{round(ranking[name].median, -2):,.0f}", f"{ranking[name].times_baseline:.1f}"] for name, *_ in rows
+    ]
+    assert len(rows) == 7
+    memory = bars.most(SPEEDS, "Pendulum-v1: Trustax MCPO N=10", "peak_memory_mb")
+    start = bars.first_run_line(SPEEDS).removesuffix(".")
+    assert f"{start}, and needs at most {memory:.0f} MB (MCPO N=10)." in README
+
+
+def test_the_readmes_returns_are_those_of_the_runs() -> None:
+    for task, limits, literal, loose, ppo, _ in rows_after("| task | time limits |"):
+        name, column = TASKS[task.partition(",")[0]]
+        digits = 2 if name == "minigrid" else 1
+        methods = ["MCPO N=10", "MCPO N=10 β_max=1", "PPO ε=0.3" if column == "bipedal-walker" else "PPO ε=0.2"]
+        found = [kept(name, PROTOCOLS[limits], method, column, digits) for method in methods]
+        assert [literal, loose, ppo] == found, f"{task}, {limits}"
