@@ -41,7 +41,6 @@ SETTINGS = {
 }
 ONE_THREAD = {"NPROC": "1", "OMP_NUM_THREADS": "1"}
 """One thread for XLA, and one for PyTorch."""
-PATIENCE = 900.0
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,8 @@ class Contender:
     threads: str = "all"
     platform: str = "cpu"
     """what JAX may compute on; empty: whatever it has"""
+    patience: float = 900.0
+    """seconds after which it is given up"""
 
 
 def contenders() -> list[Contender]:
@@ -111,10 +112,12 @@ def measure(contender: Contender, settings: dict[str, Any], folder: str) -> Meas
     command = [contender.python, SCRIPTS / contender.script, argument]
     about = {"name": contender.name, "threads": contender.threads, "load_before": round(load, 2)}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, env=variables, cwd=folder, timeout=PATIENCE)
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=variables, cwd=folder, timeout=contender.patience
+        )
         return json.loads(done.stdout.splitlines()[-1]) | about
     except subprocess.TimeoutExpired:
-        return about | {"failed": f"took longer than {PATIENCE:.0f} s"}
+        return about | {"failed": f"took longer than {contender.patience:.0f} s"}
     except (IndexError, ValueError):
         last_line = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         return about | {"failed": last_line.replace(str(ROOT), ".")}

@@ -44,6 +44,7 @@ SIZES_OF_AN_ACCELERATOR = SIZES | {
     "seeds": (1, 2, 4, 8, 16, 32, 64, 128, 256),
     "environments": (1, 4, 16, 64, 256, 1024, 4096),
 }
+NUM_MINIBATCHES = 64
 AXES = {"seeds": "num_seeds", "environments": "num_envs", "horizon": "horizon"}
 MCPO, PPO, REJAX = "MCPO", "PPO", "rejax"
 HAS = {PPO: tuple(AXES), REJAX: ("seeds",)}
@@ -55,7 +56,8 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART")
     parser.add_argument("--sizes", nargs="+", type=int)
     parser.add_argument("--methods", nargs="+", choices=[MCPO, PPO, REJAX], default=[MCPO, PPO])
-    parser.add_argument("--iterations", type=int, default=5, help="timed, after one that is not")
+    parser.add_argument("--iterations", type=int, default=5, help="timed, after two that are not")
+    parser.add_argument("--patience", type=float, default=300, help="seconds after which a measurement is given up")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the outcome is kept")
     parser.add_argument("--draw", action="store_true")
     options = parser.parse_args()
@@ -64,10 +66,13 @@ def main() -> None:
         return draw([json.loads(path.read_text(encoding="utf-8")) for path in files], PICTURE)
     if unknown := [part for part in options.parts if part not in SIZES]:
         parser.error(f"there is no part {unknown[0]!r}; there is {', '.join(SIZES)}")
-    keep_all(options.parts or list(SIZES), options.methods, options.sizes, options.iterations, options.folder)
+    wanted = options.parts or list(SIZES), options.methods, options.sizes
+    keep_all(*wanted, options.iterations, options.patience, options.folder)
 
 
-def keep_all(parts: list[str], methods: list[str], sizes: list[int] | None, iterations: int, folder: Path) -> None:
+def keep_all(
+    parts: list[str], methods: list[str], sizes: list[int] | None, iterations: int, patience: float, folder: Path
+) -> None:
     """Measure one after another, and write all that is known after each."""
     device = in_own_process(device_in_use)
     usual = SIZES if device["platform"] == "cpu" else SIZES_OF_AN_ACCELERATOR
@@ -77,11 +82,7 @@ def keep_all(parts: list[str], methods: list[str], sizes: list[int] | None, iter
     chosen = [(part, size, method) for part in parts for size in sizes or usual[part] for method in methods]
     chosen = [(part, size, method) for part, size, method in chosen if part in HAS.get(method, SIZES)]
     for number, (part, size, method) in enumerate(chosen, 1):
-        measured = (
-            measure_rejax(size, iterations)
-            if method == REJAX
-            else in_own_process(measure, part, size, method, iterations)
-        )
+        measured = measure(part, size, method, iterations, patience)
         print(f"[{number}/{len(chosen)}] {told(measured)}", flush=True)
         kept = merge(kept, measured)
         content = {"device": device, "machine": machine.describe(), "measurements": kept}
@@ -103,35 +104,20 @@ def device_in_use() -> dict[str, str]:
     return {"name": name, "platform": device.platform, "jax": jax.__version__}
 
 
-def measure(part: str, size: int, method: str, iterations: int) -> dict[str, Any]:
-    """Train for a few iterations on native Pendulum; where that fails, memory for example running out, why."""
-    import jax
-
-    import trustax as tx
-
+def measure(part: str, size: int, method: str, iterations: int, patience: float) -> dict[str, Any]:
+    """One training in a process of its own, as in `compare.py` but on the device that JAX has; or why there is none."""
     settings = {"num_seeds": 1, "num_envs": 4, "horizon": 2048} | ({AXES[part]: size} if part in AXES else {})
-    algorithm = tx.PPO() if method == PPO else tx.MCPO(memory_size=size if part == "memory" else 10)
-    steps = (1 + iterations) * settings["num_envs"] * settings["horizon"]
-    about = {"part": part, "size": size, "method": method, "settings": settings}
-    try:
-        records = tx.train(algorithm, "native:Pendulum-v1", total_timesteps=steps, quiet=True, **settings).records[1:]
-    except jax.errors.JaxRuntimeError as error:
-        return about | {"failed": str(error).splitlines()[0]}
-    return about | {
-        "steps_per_second": [record["time/fps"] for record in records],
-        "update_share": median(record["time/update_share"] for record in records),
-    }
-
-
-def measure_rejax(num_seeds: int, iterations: int) -> dict[str, Any]:
-    """PPO of rejax on gymnax's Pendulum, as in `compare.py`, by this Python on the device that JAX has."""
-    rejax = Contender(REJAX, "rejax_speed.py", {"env_id": PENDULUM, "warmup": 2}, Path(sys.executable), platform="")
+    minibatch_size = settings["num_envs"] * settings["horizon"] // NUM_MINIBATCHES
+    memory_size = None if method != MCPO else size if part == "memory" else 10
+    script, engine = ("rejax_speed.py", "") if method == REJAX else ("trustax_speed.py", "native:")
+    task = {"env_id": f"{engine}{PENDULUM}", "memory_size": memory_size, "minibatch_size": minibatch_size}
+    contender = Contender(method, script, task, Path(sys.executable), platform="", patience=patience)
     with tempfile.TemporaryDirectory() as folder:
-        outcome = contenders.measure(rejax, {"num_seeds": num_seeds, "iterations": iterations}, folder)
-    speed = (
-        {"failed": outcome["failed"]} if "failed" in outcome else {"steps_per_second": [outcome["steps_per_second"]]}
-    )
-    return {"part": "seeds", "size": num_seeds, "method": REJAX} | speed
+        outcome = contenders.measure(contender, settings | {"warmup": 2, "iterations": iterations}, folder)
+    about = {"part": part, "size": size, "method": method, "settings": settings}
+    if "failed" in outcome:
+        return about | {"failed": outcome["failed"]}
+    return about | {"steps_per_second": [outcome["steps_per_second"]], "update_share": outcome.get("update_share")}
 
 
 def told(measured: dict[str, Any]) -> str:
