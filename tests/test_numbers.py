@@ -10,6 +10,7 @@ import pytest
 
 from tests.test_benchmarks import bars
 from trustax.paper.layout import PaperTable
+from trustax.paper.results import digest, read_file
 from trustax.paper.tables import table
 
 ROOT = Path(__file__).parent.parent
@@ -45,6 +46,12 @@ def kept(name: str, protocol: str, method: str, task: str, digits: int) -> str:
     ours = row.entries[[column.key for column in shown.columns].index(task)].ours
     assert ours is not None
     return f"{ours.mean:.{digits}f} ± {ours.std:.{digits}f} ({ours.count})".replace("-", "−")
+
+
+def test_a_kept_outcome_is_named_after_its_run_so_that_the_same_run_takes_its_place() -> None:
+    files = [path for protocol in PROTOCOLS.values() for path in (ROOT / "results" / protocol).glob("*.json")]
+    assert len(files) > 100
+    assert [path.name for path in files if path.stem.split("__")[-2] != digest(read_file(path).run)] == []
 
 
 @pytest.mark.parametrize("script", ["compare", "breakdown", "environments"])

@@ -84,6 +84,8 @@ def outcome_of(run: Run, method: str, records: list[Record], seconds: float) -> 
 def digest(run: Run) -> str:
     """Eight letters for a run's definition, seeds left out; alike in every process."""
     definition = to_json(replace(run, seed=0, num_seeds=1))
+    if run.restart_interval == 0:  # it came later, and runs without it are what they were
+        del definition["restart_interval"]
     return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8]
 
 
