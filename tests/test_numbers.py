@@ -82,3 +82,13 @@ def test_the_readmes_returns_are_those_of_the_runs() -> None:
         methods = ["MCPO N=10", "MCPO N=10 β_max=1", "PPO ε=0.3" if column == "bipedal-walker" else "PPO ε=0.2"]
         found = [kept(name, PROTOCOLS[limits], method, column, digits) for method in methods]
         assert [literal, loose, ppo] == found, f"{task}, {limits}"
+
+
+def test_the_readme_counts_the_baselines_that_match() -> None:
+    shown = paper_table("table-1-full", "paper")
+    tasks = [number for number, column in enumerate(shown.columns) if "best" not in column.key]
+    baselines = [row for row in shown.rows if not row.name.startswith("MCPO")]
+    verdicts = [row.entries[task].verdict for row in baselines for task in tasks]
+    run = [verdict for verdict in verdicts if verdict != "not run"]
+    said = f"Of the {len(run)} cells of baselines in the paper's Table 1 that were run under its protocol, "
+    assert f"{said}{run.count('matches')} lie within its ±" in " ".join(README.split())
