@@ -25,7 +25,7 @@ PACKAGES = {
 }
 """What the peers' environment holds, by distribution, in the order of installation: PyTorch first, so that nothing that
 comes after it brings another build."""
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "num_seeds": 1,
     "num_envs": 4,
     "horizon": 2048,

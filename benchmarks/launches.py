@@ -16,12 +16,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from scaling import FOLDER, device_in_use, in_own_process
+from contenders import SETTINGS
+from scaling import FOLDER, NUM_MINIBATCHES, device_in_use, in_own_process, kept_in
 
 PPO = "PPO"
 NO_COMMAND_BUFFERS = "--xla_gpu_enable_command_buffer="
-ITERATIONS, NUM_ENVS, HORIZON = 2, 4, 2048
-NUM_UPDATES = 640
+ITERATIONS = 2
+NUM_ENVS, HORIZON = SETTINGS["num_envs"], SETTINGS["horizon"]
+NUM_UPDATES = SETTINGS["num_epochs"] * NUM_MINIBATCHES
 PARTS = {"jit__learn": ("an update", NUM_UPDATES), "jit_collect": ("a step", HORIZON)}
 """The compiled programs of an iteration, and what each repeats how often."""
 
@@ -39,8 +41,7 @@ def main() -> None:
     if device["platform"] == "cpu":
         parser.error("JAX has no GPU here, and a CPU is handed no kernels; run it where jax.devices() shows a GPU")
     outcome: dict[str, Any] = {"device": device, "methods": {}}
-    path = options.folder / f"launches-{device['name'].lower().replace(' ', '-')}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = kept_in(options.folder, "launches", device)
     for method in options.methods:
         name = PPO if method == PPO else f"MCPO N={method}"
         outcome["methods"][name] = in_own_process(count, None if method == PPO else int(method))

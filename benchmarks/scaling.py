@@ -23,7 +23,7 @@ from typing import Any
 import contenders
 import machine
 from bars import PENDULUM
-from contenders import Contender
+from contenders import SETTINGS, Contender
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results" / "benchmarks"
@@ -44,7 +44,7 @@ SIZES_OF_AN_ACCELERATOR = SIZES | {
     "seeds": (1, 2, 4, 8, 16, 32, 64, 128, 256),
     "environments": (1, 4, 16, 64, 256, 1024, 4096),
 }
-NUM_MINIBATCHES = 64
+NUM_MINIBATCHES = SETTINGS["num_envs"] * SETTINGS["horizon"] // SETTINGS["minibatch_size"]
 AXES = {"seeds": "num_seeds", "environments": "num_envs", "horizon": "horizon"}
 MCPO, PPO, REJAX = "MCPO", "PPO", "rejax"
 HAS = {PPO: tuple(AXES), REJAX: ("seeds",)}
@@ -76,8 +76,7 @@ def keep_all(
     """Measure one after another, and write all that is known after each."""
     device = in_own_process(device_in_use)
     usual = SIZES if device["platform"] == "cpu" else SIZES_OF_AN_ACCELERATOR
-    path = folder / f"scaling-{device['name'].lower().replace(' ', '-')}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = kept_in(folder, "scaling", device)
     kept = json.loads(path.read_text(encoding="utf-8"))["measurements"] if path.exists() else []
     chosen = [(part, size, method) for part in parts for size in sizes or usual[part] for method in methods]
     chosen = [(part, size, method) for part, size, method in chosen if part in HAS.get(method, SIZES)]
@@ -87,6 +86,12 @@ def keep_all(
         kept = merge(kept, measured)
         content = {"device": device, "machine": machine.describe(), "measurements": kept}
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def kept_in(folder: Path, what: str, device: dict[str, str]) -> Path:
+    """The file for what is measured on a device; its folder exists."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{what}-{device['name'].lower().replace(' ', '-')}.json"
 
 
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -106,7 +111,7 @@ def device_in_use() -> dict[str, str]:
 
 def measure(part: str, size: int, method: str, iterations: int, patience: float) -> dict[str, Any]:
     """One training in a process of its own, as in `compare.py` but on the device that JAX has; or why there is none."""
-    settings = {"num_seeds": 1, "num_envs": 4, "horizon": 2048} | ({AXES[part]: size} if part in AXES else {})
+    settings = {axis: SETTINGS[axis] for axis in AXES.values()} | ({AXES[part]: size} if part in AXES else {})
     minibatch_size = settings["num_envs"] * settings["horizon"] // NUM_MINIBATCHES
     memory_size = None if method != MCPO else size if part == "memory" else 10
     script, engine = ("rejax_speed.py", "") if method == REJAX else ("trustax_speed.py", "native:")

@@ -36,11 +36,7 @@ class Keeper:
         self._saved = time.monotonic()
         self._took = 0.0
         self._saved_steps: int | None = None
-
-    @property
-    def restarts(self) -> bool:
-        """Whether the environments begin anew at certain iterations, and only there can be taken up exactly."""
-        return self._run.restart_interval > 0 and not is_resumable(self._environment)
+        self._restart_interval = 0 if is_resumable(environment) else run.restart_interval
 
     def open(self, resume: bool) -> None:
         """Make the folder, or make sure that it holds the run that is to go on."""
@@ -60,10 +56,17 @@ class Keeper:
         except OSError as error:
             raise TrustaxError(f"{self.folder} cannot be written: {error.strerror or error}") from error
 
+    def restarts_at(self, iteration: int) -> bool:
+        """Whether the environments, which cannot be saved, begin anew after so many iterations."""
+        return self._restart_interval > 0 and iteration % self._restart_interval == 0
+
     def is_due(self, iteration: int, stopping: bool) -> bool:
-        """Whether it is time to save; however short the interval, saving takes a twentieth of the time at most."""
-        if self.restarts:
-            return self._run.restarts_at(iteration)
+        """Whether it is time to save; however short the interval, saving takes a twentieth of the time at most.
+
+        Where the environments begin anew now and then, only there can they be taken up exactly.
+        """
+        if self._restart_interval:
+            return self.restarts_at(iteration)
         return stopping or time.monotonic() - self._saved >= max(self._seconds, 19 * self._took)
 
     def save(self, state: RunState) -> None:

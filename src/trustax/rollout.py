@@ -167,7 +167,7 @@ def collect(
 
     chance = jnp.swapaxes(noise, 0, 1), starts
     # A step is so little work that the loop itself is felt, on a CPU too.
-    turn = steps_in_a_turn(4, on_gpu=16)
+    turn = steps_in_a_turn(4, on_gpu=4 if environment.on_cpu else 16)
     (observer, state), (rows, actions) = jax.lax.scan(step, (observer, state), chance, unroll=turn)
     return observer, state, *_assemble(rows, actions, observer)
 

@@ -67,10 +67,6 @@ class Run(Generic[SomeAlgorithm]):
     def num_iterations(self) -> int:
         return max(1, self.total_timesteps // self.batch_size)
 
-    def restarts_at(self, iteration: int) -> bool:
-        """Whether environments that cannot be saved begin anew after so many iterations."""
-        return self.restart_interval > 0 and iteration % self.restart_interval == 0
-
     @property
     def seeds(self) -> range:
         return range(self.seed, self.seed + self.num_seeds)

@@ -144,7 +144,7 @@ def _loop(
             keeper.save(state)
         if guard.requested and not last:
             raise Interrupted(keeper.how_to_go_on(steps))
-        if keeper.restarts and run.restarts_at(number + 1) and not last:
+        if keeper.restarts_at(number + 1) and not last:
             state = iterate.place(restart_environment(state, environment))
     return state
 
