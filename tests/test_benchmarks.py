@@ -5,6 +5,7 @@ import platform
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -133,3 +134,11 @@ def test_what_parts_do_not_explain_is_the_rest() -> None:
         "| the rest of the update | | | | | 10.0 | 25% |",
         "| the iteration | | | | | 40.0 | 100% |",
     ]
+
+
+def test_what_runs_from_a_folder_has_a_version_too(capsys: pytest.CaptureFixture[str]) -> None:
+    sys.path.insert(0, str(BENCHMARKS / "peers"))
+    measurement = import_module("measurement")
+    measurement.report(SimpleNamespace(name="we"), ["jax", "in-no-index"], steps_per_second=1.0)
+    versions = json.loads(capsys.readouterr().out)["versions"]
+    assert versions == {"jax": jax.__version__, "in-no-index": "from source, not installed"}

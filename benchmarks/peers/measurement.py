@@ -6,7 +6,7 @@ Only the standard library is used here, because the scripts run in different Pyt
 import json
 import resource
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +19,14 @@ def read_settings() -> SimpleNamespace:
 def report(settings: SimpleNamespace, packages: list[str], **outcome: Any) -> None:
     """Print the outcome of the measurement, with the process's peak memory and the versions of what was measured."""
     line = {"name": settings.name, **outcome, "peak_memory_mb": round(_peak_memory() / 1e6, 1)}
-    print(json.dumps(line | {"versions": {package: version(package) for package in packages}}))
+    print(json.dumps(line | {"versions": {package: _version(package) for package in packages}}))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "from source, not installed"
 
 
 def _peak_memory() -> int:

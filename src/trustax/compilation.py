@@ -20,10 +20,28 @@ def cache_compilations() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
+def num_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def compiler_options(platform: str) -> dict[str, Any] | None:
+    """What XLA is told beyond its defaults."""
+    if platform != "gpu":
+        return None
+    return {
+        # What does not depend on each other, of a GPU's many small kernels, runs at the same time.
+        "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
+        # XLA would compile with as many threads as it computes with on the CPU, which is one (`use_cores`).
+        "xla_gpu_force_compilation_parallelism": num_cores(),
+    }
+
+
 def jit_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile what runs a single time; on a CPU without optimising it, which would take longer than running it."""
-    on_cpu = jax.default_backend() == "cpu"
-    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0} if on_cpu else None)
+    platform = jax.default_backend()
+    options = {"xla_backend_optimization_level": 0} if platform == "cpu" else compiler_options(platform)
+    return jax.jit(function, compiler_options=options)
 
 
 @contextmanager

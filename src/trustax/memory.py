@@ -39,11 +39,11 @@ class PolicyMemory(eqx.Module):
         kept = jax.lax.dynamic_index_in_dim(self.policies, self.position, keepdims=False)
         row = jnp.where(wanted, parameters, kept)
         policies = jax.lax.dynamic_update_index_in_dim(self.policies, row, self.position, axis=0)
-        stamp = jnp.where(wanted, update, self.written_at[self.position])
+        written = wanted & (jnp.arange(self.capacity) == self.position)
         more = wanted.astype(jnp.int32)
         return PolicyMemory(
             policies,
-            self.written_at.at[self.position].set(stamp),
+            jnp.where(written, update, self.written_at),
             jnp.minimum(self.size + more, self.capacity),
             (self.position + more) % self.capacity,
         )
@@ -60,8 +60,17 @@ class PolicyMemory(eqx.Module):
     def mix(self, weights: Float[Array, " rank"]) -> Float[Array, " parameter"]:
         """ψ = Σⱼ wⱼ θⱼ, over every parameter (Eq. 1)."""
         rank_of_slot = self._slot_of_rank  # the map is its own inverse
-        return weights[rank_of_slot] @ self.policies
+        return _swapped(weights, rank_of_slot) @ self.policies
 
     def written(self, rank: Int[Array, ""]) -> Int[Array, ""]:
         """The update at which the policy of that rank was written."""
         return self.written_at[self._slot_of_rank[rank]]
+
+
+@jax.custom_vjp
+def _swapped(values: Float[Array, " slot"], order: Int[Array, " slot"]) -> Float[Array, " slot"]:
+    """`values[order]` by an order that is its own inverse. Its gradient is the same again, where JAX would scatter."""
+    return values[order]
+
+
+_swapped.defvjp(lambda values, order: (values[order], order), lambda order, gradient: (gradient[order], None))

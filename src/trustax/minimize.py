@@ -65,7 +65,7 @@ def over_minibatches(
             return x.at[order].get(mode="promise_in_bounds").reshape(num_minibatches, size, *x.shape[1:])
 
         xs = jax.tree.map(shuffled, batch), noise
-        return jax.lax.scan(one, carry, xs, unroll=steps_in_a_turn(1, on_gpu=4))
+        return jax.lax.scan(one, carry, xs, unroll=steps_in_a_turn(on_cpu=1, on_gpu=4))
 
     carry, told = jax.lax.scan(epoch, carry, (rows, noise))
     return carry, jax.tree.map(lambda x: x.reshape(num_steps, x.shape[-1]), told).by_name()

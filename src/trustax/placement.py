@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
+from trustax.compilation import compiler_options, num_cores
+
 SEEDS = PartitionSpec("seed")
 EVERYWHERE = PartitionSpec()
-COMPILER_OPTIONS = {"gpu": {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}}
-"""By platform. What does not depend on each other, of a GPU's many small kernels, runs at the same time."""
 
 
 def use_cores(num_seeds: int) -> None:
@@ -27,9 +27,8 @@ def use_cores(num_seeds: int) -> None:
     """
     if jax.config.values["jax_num_cpu_devices"] > 0 or "NPROC" in os.environ:
         return
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
-        jax.config.update("jax_num_cpu_devices", min(num_seeds, cores))
+        jax.config.update("jax_num_cpu_devices", min(num_seeds, num_cores()))
     except RuntimeError:  # JAX has started
         return
     with _variable("NPROC", "1"):
@@ -52,7 +51,7 @@ class Placement:
         self._mesh = Mesh(devices, ("seed",))
         self._missing = -num_seeds % len(devices)
         self._together = len(devices) == 1 or collect_on_cpu
-        self._options = COMPILER_OPTIONS.get(devices[0].platform)
+        self._options = compiler_options(devices[0].platform)
         self.learners: Sharding = SingleDeviceSharding(devices[0])
         if len(devices) > 1:
             # What cannot be divided evenly is kept everywhere, and divided with some seeds doubled to fill up.

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped, UInt32
 
 from trustax.envs.base import CompiledEnvironment, EnvState, HostEnvironment
 from trustax.episodes import FinishedEpisodes
-from trustax.loops import steps_in_a_turn
+from trustax.loops import each_by_itself, steps_in_a_turn
 from trustax.networks import Policy
 from trustax.normalize import RunningStatistics
 from trustax.seeds import over_seeds
@@ -159,7 +159,7 @@ def collect(
     state, starts = environment.draw_starts(state, keys.shape[1])
 
     def step(carry: tuple[Observer, EnvState], chance: tuple[Array, Any]) -> tuple[Any, Any]:
-        (observer, state), (noise, starts) = carry, chance
+        (observer, state), (noise, starts) = each_by_itself(carry), chance
         action = over_seeds(_choose_by)(policies, observer.observation, noise)
         state, timestep = environment.step(state, environment.spec.actions.for_environment(action), starts)
         observer, row = over_seeds(partial(observe, preprocessing=preprocessing))(observer, timestep)
@@ -167,7 +167,7 @@ def collect(
 
     chance = jnp.swapaxes(noise, 0, 1), starts
     # A step is so little work that the loop itself is felt, on a CPU too.
-    turn = steps_in_a_turn(4, on_gpu=4 if environment.on_cpu else 16)
+    turn = steps_in_a_turn(on_cpu=4, on_gpu=4 if environment.on_cpu else 16)
     (observer, state), (rows, actions) = jax.lax.scan(step, (observer, state), chance, unroll=turn)
     return observer, state, *_assemble(rows, actions, observer)
 

@@ -522,3 +522,25 @@ def test_a_memory_of_a_thousand_works() -> None:
     assert int(state.memory.size) == 17
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state))
     np.testing.assert_array_equal(remembered(state)[0], state.policy.parameters)
+
+
+def test_nothing_is_remembered_of_an_update_that_broke() -> None:
+    rollout = random_rollout(SPECS["discrete"], HORIZON, NUM_ENVS, seed=0)
+    broken = dataclasses.replace(rollout, reward=jnp.full_like(rollout.reward, jnp.nan))
+    before = trained(SCHEDULED, iterations=NUM_ITERATIONS).states[0]
+    update = jax.jit(SCHEDULED.update, compiler_options=QUICK_COMPILE)
+    after, _ = update(before, broken, Progress(jnp.array(0), jnp.array(NUM_ITERATIONS)), jax.random.key(0))
+    np.testing.assert_array_equal(after.memory.policies, before.memory.policies)
+
+
+def test_the_memory_is_written_in_place_also_in_turns_of_several_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trustax.minimize.steps_in_a_turn", lambda on_cpu, on_gpu: on_gpu)
+    algorithm = change(num_minibatches=8, memory_size=7)
+    state = algorithm.init(jax.random.key(0), SPECS["discrete"])
+    rollout = random_rollout(SPECS["discrete"], HORIZON, NUM_ENVS, seed=0)
+    arguments = state, rollout, Progress(jnp.array(0), jnp.array(NUM_ITERATIONS)), jax.random.key(0)
+    program = jax.jit(algorithm.update, donate_argnums=0).lower(*arguments).compile().as_text()
+    loops, _ = program.split("\nENTRY ")
+    rows, columns = state.memory.policies.shape
+    assert f"f32[{rows},{columns}]" in loops
+    assert not [line for line in loops.splitlines() if f" = f32[{rows},{columns}]{{1,0}} copy(" in line]

@@ -167,7 +167,7 @@ class MCPO(FirstOrder):
             return new.ratio * batch.advantage - beta * distance, {"mcpo/beta": beta}  # Eq. 3
 
         learner, metrics = ascend(self, objective, state.learner, batch, progress)
-        attention, attention_adam, _ = adam_step(
+        attention, attention_adam, attention_norm = adam_step(
             state.attention,
             attention_gradient,
             state.attention_adam,
@@ -176,6 +176,9 @@ class MCPO(FirstOrder):
         )
         new_to_virtual = mean_kl(evaluate(learner.policy, batch).distribution, virtual.distribution, weight)
         wanted = self._worth_writing(new_to_virtual, old_to_virtual, learner.adam.count)
+        # Nothing is remembered of an update that broke. It also says that the memory is written only after φ's gradient
+        # has read it: not knowing this, the compiler copies the whole memory before each write.
+        wanted &= jnp.isfinite(attention_norm)
         metrics |= {
             "mcpo/alpha": mean_alpha,
             "mcpo/kl_old_new": old_to_new,
