@@ -11,8 +11,10 @@ import pytest
 from gymnasium import spaces
 
 import trustax as tx
+from trustax import checkpoint
 from trustax.agent import spec_from_json
 from trustax.envs.spaces import spec_of
+from trustax.manifest import CheckpointError
 from trustax.networks import Architecture
 
 SMALL: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 256, "quiet": True}
@@ -21,6 +23,33 @@ SMALL: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 256, "
 @lru_cache
 def trained(env: Any, kind: type = tx.MCPO, **settings: Any) -> tx.Result:
     return tx.train(kind(num_epochs=1, num_minibatches=4, hidden_sizes=(8,)), env, **SMALL | settings)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"hidden_sizes": ["a"]},
+        {"hidden_sizes": [-4]},
+        {"hidden_sizes": [4.0]},
+        {"hidden_sizes": 8},
+        {"spec": {"observation_shape": ["x"], "actions": {"count": 2, "start": 0}, "observation_dtype": "float32"}},
+        {"spec": {"observation_shape": [3], "actions": {"count": "2", "start": 0}, "observation_dtype": "float32"}},
+        {"spec": {"observation_shape": [3], "actions": {"counts": [], "starts": []}, "observation_dtype": "float32"}},
+        {"spec": {"observation_shape": [3], "actions": {"count": 2, "start": 0}, "observation_dtype": "foo"}},
+    ],
+)
+def test_a_header_that_describes_no_agent_is_a_damaged_file(damage: dict[str, Any], tmp_path: Path) -> None:
+    spec = {"observation_shape": [3], "actions": {"count": 2, "start": 0}, "observation_dtype": "float32"}
+    header = {"kind": "agent", "spec": spec, "hidden_sizes": [8], "normalized": False}
+    checkpoint.save(tmp_path / "crafted", {"policy": np.zeros(3)}, header | damage)
+    with pytest.raises(CheckpointError, match="holds no agent"):
+        tx.load(tmp_path / "crafted")
+
+
+def test_the_folder_of_a_run_is_no_agent_but_has_some(tmp_path: Path) -> None:
+    tx.train(tx.PPO(num_minibatches=4), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    with pytest.raises(tx.TrustaxError, match=r"is the folder of a run; trustax.load_agent\('.*run'\) reads"):
+        tx.load(tmp_path / "run")
 
 
 def test_a_saved_agent_predicts_the_same(tmp_path: Path) -> None:
@@ -162,5 +191,52 @@ def test_every_episode_of_an_evaluation_counts_once(env: str) -> None:
 
 
 def test_an_agent_is_not_evaluated_where_it_cannot_see() -> None:
-    with pytest.raises(tx.TrustaxError, match=r"sees observations of shape \(4,\), but Pendulum-v1 gives \(3,\)"):
+    with pytest.raises(tx.TrustaxError, match=r"observations of shape \(4,\) .* but Pendulum-v1 has .* \(3,\)"):
         tx.evaluate(trained("CartPole-v1").agent(), "Pendulum-v1")
+
+
+def test_an_agent_is_not_evaluated_where_it_cannot_act() -> None:
+    class FourNumbers(gymnasium.Env[np.ndarray, np.ndarray]):
+        observation_space = spaces.Box(-1.0, 1.0, (4,))
+        action_space = spaces.Box(-1.0, 1.0, (1,))
+
+    with pytest.raises(tx.TrustaxError, match=r"2 outputs for DiscreteActions, but .* 1 outputs for BoxActions"):
+        tx.evaluate(trained("CartPole-v1").agent(), FourNumbers)
+
+
+def test_an_action_that_is_one_number_has_no_axis() -> None:
+    spec = spec_of("one number", spaces.Box(-1.0, 1.0, (3,)), spaces.Box(-1.0, 1.0, ()))
+    agent = tx.Agent(Architecture(spec).init(jax.random.key(0)))
+    assert agent.predict(np.zeros(3))[0].shape == ()
+    assert agent.predict(np.zeros((5, 3)))[0].shape == (5,)
+
+
+def test_bounds_may_be_infinite_in_a_file(tmp_path: Path) -> None:
+    spec = tx.EnvSpec((3,), tx.BoxActions((-np.inf, 0.0), (np.inf, 0.5)))
+    tx.Agent(Architecture(spec).init(jax.random.key(0))).save(tmp_path / "agent")
+    assert tx.load(tmp_path / "agent").spec == spec
+
+
+class SucceedsAtFirst(gymnasium.Env[np.ndarray, int]):
+    """Episodes of one step, of which the first alone succeeds, and says so; the others say nothing."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (2,))
+    action_space = spaces.Discrete(2)
+    episodes = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.episodes += 1
+        return np.zeros(2, np.float32), 1.0, True, False, {"is_success": True} if self.episodes == 1 else {}
+
+
+def test_who_tells_of_success_alone_has_failed_when_it_is_silent() -> None:
+    result = trained(SucceedsAtFirst, total_timesteps=1280)
+    rates = [float(record["rollout/success_rate"][0]) for record in result.records]
+    assert rates[0] == pytest.approx(2 / 64)  # of each environment one, in 64 steps of which every other resets
+    assert rates[2:] == [0.0] * 8
+    successes = tx.evaluate(result.agent(), SucceedsAtFirst, num_episodes=6, max_envs=2).successes
+    assert successes is not None
+    assert successes.sum() == 2

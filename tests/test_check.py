@@ -239,10 +239,10 @@ def test_an_environment_that_terminates_at_its_declared_time_limit_is_broken() -
 def test_a_definition_in_jax_is_held_to_its_spec() -> None:
     class Careless(ConstantReward):
         def observe(self, state: Any) -> Any:
-            return state[None].astype(int)
+            return np.repeat(state, 2)
 
     assert found(ConstantReward(), "observations").verdict == "good"
-    assert "int32 of shape (1,), but float32 of shape (1,) is declared" in found(Careless(), "observations").seen
+    assert "observe gives the shape (2,), but its spec says (1,)" in found(Careless(), "random play").seen
 
 
 def test_an_id_that_does_not_exist_is_no_finding() -> None:

@@ -1,5 +1,8 @@
 """The command line as a user meets it: what it prints, where it writes, how it refuses."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 from tests.test_check import OutOfBounds
 from trustax.algorithms import PPO
 from trustax.cli import main
+from trustax.commands import _folder_for
 from trustax.run import Run
 
 QUICK = "--num-envs 2 --horizon 64 --total-timesteps 300 --num-minibatches 4 --num-epochs 1 --hidden-sizes 8 --quiet"
@@ -144,6 +148,74 @@ def test_a_task_brings_the_settings_of_the_paper(
     assert "settings of the paper unless you set them: 4 environments × 2048 steps" in out
     assert asked[0].env_id.endswith("Pendulum-v1")
     assert (asked[0].horizon, asked[0].total_timesteps) == (64, 1_000_000)
+
+
+def test_a_task_tells_only_what_it_sets(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trustax.commands.Train.__call__", lambda command: None)
+    _, out, _ = run("train acktr --task breakout", capsys)
+    assert out == "settings of the paper unless you set them: 32 environments × 128 steps an iteration\n"
+
+
+def test_output_that_does_not_know_every_letter_is_written_all_the_same() -> None:
+    command = [sys.executable, "-m", "trustax.cli", "train", "mcpo", "--help"]
+    environment = os.environ | {"PYTHONIOENCODING": "cp1252"}
+    out = subprocess.run(command, env=environment, capture_output=True, check=True).stdout.decode("cp1252")
+    assert "How many past policies are remembered (N)" in out
+
+
+def test_runs_are_plotted_among_other_folders_and_a_metric_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, other = tmp_path / "run", tmp_path / "notes"
+    other.mkdir()
+    assert run(f"train ppo --env-id CartPole-v1 --run-dir {folder} {QUICK}", capsys)[0] == 0
+    code, out, err = run(f"plot {folder} {other} --output {tmp_path / 'a.png'}", capsys)
+    assert (code, out.strip(), err) == (0, str(tmp_path / "a.png"), f"left out: {other} is no run folder\n")
+    code, _, err = run(f"plot {other} --output {tmp_path / 'b.png'}", capsys)
+    assert (code, "is no run folder" in err) == (2, True)
+    code, _, err = run(f"plot {folder} --output {tmp_path / 'c.png'} --metric train/aprox_kl", capsys)
+    assert code == 2
+    assert "no run has a metric train/aprox_kl; did you mean train/approx_kl" in err
+
+
+def test_a_run_whose_environment_imports_a_module_goes_on_if_the_user_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env_id, folder = "gymnasium:tests.test_check:Lazy-v0", tmp_path / "run"
+    gymnasium.register("Lazy-v0", lambda: gymnasium.make("CartPole-v1"))
+    code, out, _ = run(f"train ppo --env-id {env_id} --run-dir {folder} {QUICK}", capsys)
+    assert code == 0
+    assert f"next            trustax evaluate {folder} --env-id {env_id}" in out
+    code, _, err = run(f"resume {folder} --quiet", capsys)
+    assert (code, f"name it yourself: --env-id {env_id}" in err) == (2, True)
+    assert run(f"resume {folder} --env-id {env_id} --total-timesteps 4e2 --quiet", capsys)[0] == 0
+    code, _, err = run(f"resume {folder} --env-id CartPole-v1 --quiet", capsys)
+    assert (code, f"holds a run on {env_id}, not on CartPole-v1" in err) == (2, True)
+
+
+def test_a_resume_names_its_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(f"train ppo --env-id CartPole-v1 --resume {QUICK}", capsys)
+    assert (code, "--resume needs --run-dir" in err) == (2, True)
+
+
+def test_runs_of_one_second_have_folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.strftime", lambda form: "20260101-000000")
+    folders = []
+    for _ in range(3):
+        folders.append(_folder_for(Run(algorithm=PPO(), env_id="ALE/Pong-v5")))
+        folders[-1].mkdir(parents=True)
+    name = "ALE-Pong-v5__ppo__0__20260101-000000"
+    assert [folder.name for folder in folders] == [name, f"{name}-2", f"{name}-3"]
+
+
+@pytest.mark.parametrize("page", ["page.md", "page.html"])
+def test_a_report_of_a_folder_that_is_not_there_is_refused(
+    page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(f"report {tmp_path / 'nowhere'} --output {tmp_path / page}", capsys)
+    assert (code, "is no folder of results" in err) == (2, True)
+    assert not (tmp_path / page).exists()
 
 
 def test_an_environment_of_no_task_keeps_the_defaults(

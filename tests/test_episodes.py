@@ -1,5 +1,6 @@
 """The window of finished episodes against a deque of a hundred."""
 
+import dataclasses
 from collections import deque
 
 import jax
@@ -45,6 +46,14 @@ def test_means_are_those_of_a_deque_of_a_hundred(rates: list[float]) -> None:
         assert window.count == finished
         np.testing.assert_allclose(means(window), [np.mean(returns), np.mean(lengths)], rtol=1e-5)
     assert finished > 0
+
+
+def test_episodes_that_tell_nothing_of_success_have_failed() -> None:
+    all_ended = dataclasses.replace(rollout(0, rate=1.0, time=13), success=jnp.ones((13, 8), bool))
+    window = add(EpisodeWindow.init(), all_ended)
+    assert float(window.mean(window.successes)) == 1.0
+    window = add(window, rollout(1, rate=1.0, time=13))
+    assert float(window.mean(window.successes)) == 0.0
 
 
 def test_the_ring_goes_on_where_it_stopped_and_overwrites_the_oldest() -> None:

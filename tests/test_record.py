@@ -156,7 +156,7 @@ class Broken(Counting):
 def test_what_cannot_be_filmed_is_answered_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 'must make its environment with render_mode="rgb_array"' in refusal(tmp_path, lambda: Counting(None))
     assert "Blind cannot be recorded: it renders NoneType, not a picture" in refusal(tmp_path, Blind)
-    assert "the agent sees observations of shape (1,)" in refusal(tmp_path, "CartPole-v1")
+    assert "the agent has observations of shape (1,)" in refusal(tmp_path, "CartPole-v1")
     assert "doesn't exist" in refusal(tmp_path, "gymnax:Breakout-MinAtar")
     assert "a recording is a .gif or an .mp4, not 'film.avi'" in refusal(tmp_path, Counting, "film.avi")
     assert "there is no folder" in refusal(tmp_path, Counting, "nowhere/film.gif")
@@ -201,7 +201,7 @@ def test_a_run_is_filmed_from_the_command_line(tmp_path: Path, capsys: pytest.Ca
     for options, message in {
         "--learner 2": "this run has the learners 0 to 1, not 2",
         "--output film.avi": "a recording is a .gif or an .mp4",
-        "--env-id Pendulum-v1": "Pendulum-v1 cannot be recorded: the agent sees observations of shape (4,)",
+        "--env-id Pendulum-v1": "the agent has observations of shape (4,) and 2 outputs for DiscreteActions",
     }.items():
         code, _, err = cli(f"record {folder} {options}", capsys)
         assert code == 2

@@ -18,12 +18,13 @@ from rich.console import Console
 from tests.test_terminal import Clock, bar_console, output, plain_console
 from trustax.algorithms import PPO
 from trustax.checkpoints import latest
+from trustax.cores import available_cores
 from trustax.errors import TrustaxError
 from trustax.journal import read_records
 from trustax.lock import locked
 from trustax.overview import Overview
 from trustax.run import Run
-from trustax.sweep import Failure, available_cores, shares_of, sweep
+from trustax.sweep import Failure, shares_of, sweep
 from trustax.train import train_run
 from trustax.worker import Job, finished_records, last_record, seconds_of
 

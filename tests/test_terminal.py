@@ -64,6 +64,22 @@ def test_before_the_first_episode_has_ended_the_return_is_not_known() -> None:
     assert "stopped at 10/100 steps" in output(console).splitlines()[1]
 
 
+def test_the_rate_is_that_of_all_seeds() -> None:
+    clock, console = Clock(), plain_console()
+    with Terminal(40_000, "run", num_seeds=3, console=console, clock=clock) as terminal:
+        train(terminal, clock, range(1000, 40_001, 1000), seconds=0.5, returns=[1.0, 1.0, 1.0])
+    lines = output(console).splitlines()
+    assert "20k/40k steps, 6k steps/s, return 1.00 ± 0.00, 10 s left" in lines[0]
+    assert "(6k steps/s)" in lines[-1]
+
+
+def test_a_run_that_has_ended_before_says_so() -> None:
+    console = plain_console()
+    with Terminal(40_000, "run", initial_timesteps=40_000, console=console):
+        pass
+    assert output(console) == "run: has ended already, at 40k steps; a larger total_timesteps makes it longer\n"
+
+
 def test_a_resumed_run_counts_the_earlier_steps_as_done_but_not_as_fast() -> None:
     clock, console = Clock(), plain_console()
     options: dict[str, Any] = {"initial_timesteps": 900_000, "console": console, "clock": clock}

@@ -16,8 +16,10 @@ import pytest
 
 import trustax as tx
 from trustax import checkpoints
-from trustax.algorithms import ALGORITHMS
+from trustax.algorithms import ALGORITHMS, name_of
 from trustax.journal import read_records
+from trustax.run import from_json, read_run
+from trustax.settings import tidied
 
 SMALL: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 512, "quiet": True}
 ENGINES = ["native:CartPole-v1", "envpool:CartPole-v1", "gymnasium:CartPole-v1"]
@@ -182,11 +184,68 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], messa
         ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
         ({"learning_rate": float("nan")}, "learning_rate must be a number of at least 0, not nan"),
         ({"kl_cost_max": -1.0}, "kl_cost_max must be a number of at least 0, not -1.0"),
+        ({"trust_region_weight": 5.0}, "trust_region_weight must be between 0 and 1, not 5.0"),
     ],
 )
 def test_hyperparameters_that_make_no_sense_are_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(tx.TrustaxError, match=message):
         tx.Run(algorithm=tx.MCPO(**fields), env_id="CartPole-v1")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"trust_region_weight": "all"}, "trust_region_weight must be 'adaptive' or a number, not 'all'"),
+        ({"write_rule": "intervall"}, "write_rule must be 'diversity' or 'interval', not 'intervall'"),
+        ({"kl_cost_rule": "switch"}, "kl_cost_rule must be 'switching' or"),
+        ({"num_epochs": 2.5}, "num_epochs must be a whole number, not 2.5"),
+        ({"num_epochs": True}, "num_epochs must be a whole number, not True"),
+        ({"hidden_sizes": 64}, "hidden_sizes must be a tuple of whole numbers, not 64"),
+        ({"learning_rate": "3e-4"}, "learning_rate must be a number, not '3e-4'"),
+        ({"decay_learning_rate": 1}, "decay_learning_rate must be True or False, not 1"),
+    ],
+)
+def test_hyperparameters_of_another_kind_are_refused(fields: dict[str, Any], message: str) -> None:
+    """Read as from a file: in tests all calls are checked already, which they are not for users."""
+    with pytest.raises(tx.TrustaxError, match=message):
+        from_json({"algorithm": {"name": "mcpo"} | fields, "env_id": "CartPole-v1"})
+
+
+def test_numbers_may_come_as_people_and_libraries_write_them() -> None:
+    tidy = tidied(tx.MCPO, {"hidden_sizes": [64, 64], "num_epochs": np.int64(3), "learning_rate": np.float32(0.5)})
+    assert repr(tidy) == "{'hidden_sizes': (64, 64), 'num_epochs': 3, 'learning_rate': 0.5}"
+    assert repr(tidied(tx.Run, {"total_timesteps": 1e6})) == "{'total_timesteps': 1000000}"
+
+
+def test_infinity_is_saved_and_read(tmp_path: Path) -> None:
+    algorithm = small(tx.PPO, value_clip_range=np.inf, max_gradient_norm=np.inf)
+    result = tx.train(algorithm, "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    assert read_run(tmp_path / "run") == result.run
+    assert "Infinity" not in (tmp_path / "run" / "run.json").read_text()
+    assert tx.load_agent(tmp_path / "run").spec.observation_shape == (4,)
+
+
+def test_a_run_does_not_get_an_end_that_it_has_passed(tmp_path: Path) -> None:
+    tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    before = read_run(tmp_path / "run")
+    shorter = SMALL | {"total_timesteps": 128}
+    with pytest.raises(tx.TrustaxError, match="has done 512 steps already, so its total_timesteps cannot become 128"):
+        tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **shorter)
+    assert read_run(tmp_path / "run") == before
+
+
+def test_a_folder_may_be_where_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    monkeypatch.chdir(tmp_path / "run")
+    tx.train(small(), "CartPole-v1", run_dir=".", **SMALL)
+    assert {path.name for path in tmp_path.iterdir()} == {"run", ".run.lock"}
+
+
+def test_what_a_kill_left_of_the_first_file_is_no_hindrance(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".run.json.4242").write_text("{")
+    tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **SMALL)
+    assert read_run(tmp_path / "run").env_id == "CartPole-v1"
 
 
 def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
@@ -195,6 +254,59 @@ def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
         tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
     with pytest.raises(tx.TrustaxError, match="memory_size = 10, not 3"):
         tx.train(small(memory_size=3), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **SMALL)
+
+
+def test_a_run_of_another_method_is_not_gone_on_with(tmp_path: Path) -> None:
+    tx.train(small(tx.PPO), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    with pytest.raises(tx.TrustaxError, match="holds a run of ppo, not of mcpo"):
+        tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **SMALL)
+
+
+def test_a_damaged_checkpoint_is_told_and_an_older_one_taken_but_never_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    for total in (256, 512):
+        tx.train(small(), "CartPole-v1", run_dir=folder, resume=True, **SMALL | {"total_timesteps": total})
+    older, newer = sorted((folder / "checkpoints").iterdir())
+    os.truncate(newer / "arrays.safetensors", 100)
+    capsys.readouterr()
+    again = tx.train(small(), "CartPole-v1", run_dir=folder, resume=True, **SMALL)
+    assert [record["time/iterations"] for record in again.records] == [1, 2, 3, 4]
+    said = capsys.readouterr().err
+    assert "100 bytes, but its manifest says" in said
+    assert "step_000000000256 is taken instead" in said
+    for checkpoint in (older, newer):
+        os.truncate(checkpoint / "arrays.safetensors", 100)
+    lines = (folder / "metrics.jsonl").read_text()
+    for use in (tx.load_agent, lambda path: tx.train(small(), "CartPole-v1", run_dir=path, resume=True, **SMALL)):
+        with pytest.raises(tx.TrustaxError, match="no checkpoint of this run is whole"):
+            use(folder)
+    assert (folder / "metrics.jsonl").read_text() == lines
+
+
+def interrupted(self: Any, state: Any) -> Any:
+    signal.raise_signal(signal.SIGINT)
+    return state
+
+
+def test_ctrl_c_while_compiling_stops_before_the_first_iteration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("trustax.iteration.Iteration.compile", interrupted)
+    with pytest.raises(tx.Interrupted, match="stopped after 0 steps; 0 are saved; go on with: trustax resume"):
+        tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    assert "once more to stop at once" in capfd.readouterr().err
+
+
+def test_a_run_of_an_object_goes_on_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trustax.iteration.Iteration.compile", interrupted)
+
+    def lift() -> gymnasium.Env:
+        return gymnasium.make("CartPole-v1")
+
+    with pytest.raises(tx.Interrupted, match=r"go on with: trustax.train\(\.\.\., run_dir="):
+        tx.train(small(), lift, run_dir=tmp_path / "run", **SMALL)
 
 
 def test_a_folder_that_is_no_run_folder_is_left_alone(tmp_path: Path) -> None:
@@ -220,6 +332,33 @@ class Broken(gymnasium.Env[np.ndarray, int]):
         self.steps += 1
         observation, reward = self.bad if self.steps == 5 else (0.0, 1.0)
         return np.full(2, observation, np.float32), reward, False, False, {}
+
+
+class Raising(Broken):
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        raise RuntimeError("the arm\nis stuck")
+
+
+def test_an_environment_that_raises_is_named_in_one_line() -> None:
+    with pytest.raises(tx.TrustaxError, match=r"raised RuntimeError at .*test_train.py:\d+: the arm is stuck;"):
+        tx.train(small(), lambda: Raising(0.0, 1.0), **SMALL)
+
+
+@pytest.mark.parametrize("algorithm", ["mcpo", tx.MCPO, 5])
+def test_what_is_no_algorithm_is_refused(algorithm: Any) -> None:
+    with pytest.raises(tx.TrustaxError, match="an algorithm is an object, for example MCPO"):
+        name_of(algorithm)
+
+
+def test_an_algorithm_of_the_users_needs_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Mine(tx.PPO):  # type: ignore[misc]
+        pass
+
+    with pytest.raises(tx.TrustaxError, match="Mine has no name yet; give it one"):
+        tx.train(Mine(num_minibatches=4), "CartPole-v1", **SMALL)
+    monkeypatch.setitem(ALGORITHMS, "mine", Mine)
+    assert len(tx.train(Mine(num_minibatches=4), "CartPole-v1", **SMALL).records) == 4
 
 
 @pytest.mark.parametrize(("name", "values"), [("observation", (np.nan, 1.0)), ("reward", (0.0, np.nan))])

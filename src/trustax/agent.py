@@ -4,7 +4,6 @@
 work with it.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -20,15 +19,12 @@ from trustax.manifest import CheckpointError
 from trustax.networks import Architecture, Policy
 from trustax.normalize import RunningStatistics
 from trustax.observations import Part, flatten, is_structured
+from trustax.plain import plain
+from trustax.run import RUN_FILE
 from trustax.types import Actions, BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
 KIND = "agent"
-KINDS_OF_ACTIONS: dict[str, Callable[..., Actions]] = {
-    "count": DiscreteActions,
-    "counts": MultiDiscreteActions,
-    "low": BoxActions,
-}
-"""By a field that no other kind has."""
+OBSERVATION_TYPES = ("float32", "uint8")
 
 
 class Agent:
@@ -81,6 +77,16 @@ class Agent:
         chosen = np.asarray(actions)
         return (chosen[0, ...] if single else chosen), state
 
+    def require_fit(self, spec: EnvSpec, name: str) -> None:
+        """Refuse an environment that this agent cannot act in. Bounds may differ: engines round them differently."""
+        ours, theirs = (
+            f"observations of shape {each.observation_shape} and {each.actions.num_outputs} outputs for "
+            f"{type(each.actions).__name__}"
+            for each in (self.spec, spec)
+        )
+        if ours != theirs:
+            raise TrustaxError(f"the agent has {ours}, but {name} has {theirs}")
+
     def _as_array(self, observation: Any) -> np.ndarray:
         parts = self.spec.parts
         if parts is not None and is_structured(parts, observation):
@@ -122,23 +128,25 @@ def _choose(
 def load(path: str | Path) -> Agent:
     """The agent in a folder that `Agent.save` wrote. Nothing in it is executed, and damage is detected."""
     folder = Path(path)
+    if (folder / RUN_FILE).exists():
+        raise TrustaxError(f"{folder} is the folder of a run; trustax.load_agent({str(folder)!r}) reads its agents")
     header = checkpoint.read_header(folder)
     try:
-        if header["kind"] != KIND:
-            raise ValueError(f"it holds a {header['kind']}")
-        architecture = Architecture(spec_from_json(header["spec"]), tuple(header["hidden_sizes"]))
-        normalized = bool(header["normalized"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        template = _template(header)
+    except Exception as error:  # whoever can write a file can put anything into it
         raise CheckpointError(folder, f"holds no agent: {error}") from error
-    spec = architecture.spec
-    template = jax.eval_shape(
-        lambda: _tree(
-            architecture.init(jax.random.key(0)),
-            RunningStatistics.init(spec.observation_shape) if normalized else None,
-        )
-    )
     tree = checkpoint.load(folder, template)
     return Agent(tree["policy"], tree["statistics"])
+
+
+def _template(header: dict[str, Any]) -> dict[str, Any]:
+    """What an agent with this header consists of, as shapes."""
+    if header["kind"] != KIND:
+        raise ValueError(f"it holds a {header['kind']}")
+    spec = spec_from_json(header["spec"])
+    architecture = Architecture(spec, tuple(header["hidden_sizes"]))
+    statistics = partial(RunningStatistics.init, spec.observation_shape) if header["normalized"] else lambda: None
+    return jax.eval_shape(lambda: _tree(architecture.init(jax.random.key(0)), statistics()))
 
 
 def _tree(policy: Policy, statistics: RunningStatistics | None) -> dict[str, Any]:
@@ -147,19 +155,29 @@ def _tree(policy: Policy, statistics: RunningStatistics | None) -> dict[str, Any
 
 def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
     """An EnvSpec as plain JSON values."""
-    return asdict(spec)
+    return plain(asdict(spec))
 
 
 def spec_from_json(values: dict[str, Any]) -> EnvSpec:
     """The spec that `spec_to_json` wrote. The kind of its actions shows in the names of their fields."""
-    actions, parts = values["actions"], values.get("parts")
-    (kind,) = (kind for field, kind in KINDS_OF_ACTIONS.items() if field in actions)
+    actions, parts = _with_tuples(values["actions"]), values.get("parts")
+    if values["observation_dtype"] not in OBSERVATION_TYPES:
+        raise ValueError(f"observations of type {values['observation_dtype']!r}")
     return EnvSpec(
         tuple(values["observation_shape"]),
-        kind(**_with_tuples(actions)),
+        _actions_from_json(actions),
         values["observation_dtype"],
         None if parts is None else tuple(Part(**_with_tuples(part)) for part in parts),
     )
+
+
+def _actions_from_json(fields: dict[str, Any]) -> Actions:
+    if "count" in fields:
+        return DiscreteActions(**fields)
+    if "counts" in fields:
+        return MultiDiscreteActions(**fields)
+    bounds = {name: tuple(map(float, fields[name])) for name in ("low", "high")}
+    return BoxActions(**fields | bounds)
 
 
 def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trustax.envs import ENGINES, Environment, engine_of
+from trustax.envs.engines import bare_id
 from trustax.envs.gymnasium import registered
 from trustax.envs.trial import BOUND_STEPS, MIN_EPISODES, SEEDS, Trial, describe, play
 from trustax.errors import TrustaxError
@@ -213,7 +214,7 @@ def _by_gymnasium(env: Environment) -> Finding:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            single = registered(env.removeprefix("gymnasium:")).unwrapped if isinstance(env, str) else cast(Any, env)()
+            single = registered(bare_id(env)).unwrapped if isinstance(env, str) else cast(Any, env)()
             check_env(single, skip_render_check=True)
             single.close()
         except Exception as error:

@@ -4,11 +4,13 @@ import contextlib
 import os
 import re
 import shutil
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 from trustax.checkpoint import TEMPORARY_PREFIX, readable, without_aside
+from trustax.errors import TrustaxError
 from trustax.manifest import CheckpointError, check_size, read_manifest
 
 
@@ -17,9 +19,36 @@ def checkpoint_path(run_dir: Path | str, step: int) -> Path:
     return Path(run_dir) / "checkpoints" / f"step_{step:012d}"
 
 
+def step_of(path: Path) -> int:
+    """The step of a checkpoint in a run's folder.
+
+    >>> step_of(checkpoint_path("runs/a", 8192))
+    8192
+    """
+    return int(path.name.removeprefix("step_"))
+
+
 def latest(run_dir: Path | str) -> Path | None:
     """A run's newest checkpoint whose manifest is valid and whose arrays are all there; None without one."""
     return next(_whole_checkpoints(Path(run_dir)), None)
+
+
+def newest(run_dir: Path | str) -> Path | None:
+    """`latest`, saying so where newer ones are damaged; refused if all of them are."""
+    whole, folders = latest(run_dir), _folders(Path(run_dir))
+    if not folders or folders[0] == whole:
+        return whole
+    try:
+        _require_whole(folders[0])
+        reason = "it has just been written"
+    except CheckpointError as error:
+        reason = str(error)
+    if whole is None:
+        raise TrustaxError(
+            f"{reason}; no checkpoint of this run is whole: move {folders[0].parent} away, and it begins anew"
+        )
+    print(f"{reason}; {whole.name} is taken instead", file=sys.stderr)
+    return whole
 
 
 def prune(run_dir: Path | str, keep: int = 2) -> None:
@@ -43,10 +72,19 @@ def prune(run_dir: Path | str, keep: int = 2) -> None:
 
 def _whole_checkpoints(run_dir: Path) -> Iterator[Path]:
     """The run's checkpoints that are whole as far as can be told without reading the arrays, newest first."""
+    for folder in _folders(run_dir):
+        with contextlib.suppress(CheckpointError):
+            _require_whole(folder)
+            yield folder
+
+
+def _require_whole(folder: Path) -> None:
+    check_size(readable(folder), read_manifest(readable(folder)))
+
+
+def _folders(run_dir: Path) -> list[Path]:
+    """All of the run's checkpoints, whole or not, newest first."""
     parent = checkpoint_path(run_dir, 0).parent
     folders = {*parent.glob("step_*"), *map(without_aside, parent.glob(".step_*.old"))}
-    steps = {int(folder.name[5:]): folder for folder in folders if re.fullmatch(r"step_\d{12,18}", folder.name)}
-    for _, folder in sorted(steps.items(), reverse=True):
-        with contextlib.suppress(CheckpointError):
-            check_size(readable(folder), read_manifest(readable(folder)))
-            yield folder
+    named = [folder for folder in folders if re.fullmatch(r"step_\d{12,18}", folder.name)]
+    return sorted(named, key=step_of, reverse=True)

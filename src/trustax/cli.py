@@ -53,6 +53,9 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # which, where output is redirected, may not know the letter β
+            stream.reconfigure(errors="replace")
     try:
         sys.exit(_dispatch(list(sys.argv[1:] if arguments is None else arguments)))
     except TrustaxError as error:
@@ -65,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
-        print("trustax: interrupted", file=sys.stderr)
-        sys.exit(130)
+        print("trustax: interrupted", file=sys.stderr, flush=True)
+        os._exit(130)  # XLA may be compiling in other threads, which do not survive an orderly end
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -117,7 +120,7 @@ def _preset(algorithm: Any, options: Sequence[str]) -> Any:
     chosen = task(name) if name else task_of(env_id) if env_id else None
     if chosen is None:
         return Run(algorithm=algorithm, env_id="")
-    print(f"settings of the paper unless you set them: {chosen}")
+    print(f"settings of the paper unless you set them: {chosen.told(algorithm)}")
     return chosen.run(algorithm)
 
 
@@ -152,7 +155,7 @@ def _parse(command: Any, program: str, arguments: Sequence[str], default: Any = 
             parsed, unknown = tyro.cli(
                 command,
                 prog=program,
-                args=arguments,
+                args=[_whole(argument) for argument in arguments],
                 default=default,
                 config=(tyro.conf.OmitArgPrefixes,),
                 return_unknown_args=True,
@@ -166,6 +169,11 @@ def _parse(command: Any, program: str, arguments: Sequence[str], default: Any = 
         hint = f"did you mean {similar[0]}?" if similar else f"see {program} --help"
         raise TrustaxError(f"unknown option {unknown[0]!r}; {hint}")
     return parsed
+
+
+def _whole(argument: str) -> str:
+    """1e6 as 1000000, which every option for a number takes."""
+    return str(int(float(argument))) if re.fullmatch(r"[1-9]\d*e\d{1,2}", argument) else argument
 
 
 def _options(command: Any) -> list[str]:

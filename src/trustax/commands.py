@@ -1,5 +1,7 @@
 """The commands: each a dataclass of options that is called once they are known."""
 
+import itertools
+import sys
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,8 +19,9 @@ from trustax.errors import TrustaxError
 from trustax.evaluate import evaluate
 from trustax.journal import read_records
 from trustax.keeper import load_agent
+from trustax.labels import labels_of
 from trustax.record import record
-from trustax.run import Run, SomeAlgorithm, read_run
+from trustax.run import RUN_FILE, Run, SomeAlgorithm, read_run
 from trustax.train import CURVE_FILE, Result, train_run
 
 Folder = Annotated[Path, tyro.conf.Positional]
@@ -52,6 +55,8 @@ class Train(Generic[SomeAlgorithm]):
     def __call__(self) -> None:
         if not self.run.env_id:
             raise TrustaxError("--env-id is missing: which environment, for example Pendulum-v1?")
+        if self.output.resume and self.output.run_dir is None:
+            raise TrustaxError("--resume needs --run-dir, the folder of the run that is to go on")
         folder = self.output.run_dir or _folder_for(self.run)
         _say_rounding(self.run)
         if self.output.resume:
@@ -75,6 +80,8 @@ class Resume:
     """The run's folder."""
     total_timesteps: int | None = None
     """A new length for the run; learning-rate decay then aims at the new end."""
+    env_id: str | None = None
+    """The run's environment once more, where it imports a module."""
     checkpoint_seconds: float = 60.0
     """Seconds between two checkpoints."""
     quiet: bool = False
@@ -82,7 +89,8 @@ class Resume:
 
     def __call__(self) -> None:
         run = read_run(self.run_dir)
-        _refuse_imports(run)
+        if _environment_of(run, self.env_id) != run.env_id:
+            raise TrustaxError(f"{self.run_dir} holds a run on {run.env_id}, not on {self.env_id}")
         if self.total_timesteps is not None:
             run = replace(run, total_timesteps=self.total_timesteps)
         _say_how_exact(run)
@@ -156,15 +164,19 @@ class Plot:
 
         if not self.run_dirs:
             raise TrustaxError("plot needs the folder of at least one run")
-        runs = {folder: read_run(folder) for folder in self.run_dirs}
-        names = [run.algorithm_name for run in runs.values()]
-        curves = {
-            run.algorithm_name if names.count(run.algorithm_name) == 1 else str(folder): read_records(folder)
-            for folder, run in runs.items()
-        }
+        runs = {folder: read_run(folder) for folder in self._chosen()}
+        labels = labels_of({folder.name: run for folder, run in runs.items()})
+        curves = {label: read_records(folder) for label, folder in zip(labels, runs, strict=True)}
         environments = sorted({run.env_id for run in runs.values()})
         plot_curves(curves, self.output, title=", ".join(environments), metric=self.metric)
         print(self.output)
+
+    def _chosen(self) -> list[Path]:
+        """The folders that are runs; of many, `runs/*` for example, others are left out."""
+        runs = [folder for folder in self.run_dirs if (folder / RUN_FILE).exists()]
+        for other in sorted(set(self.run_dirs) - set(runs)) if runs else []:
+            print(f"left out: {other} is no run folder", file=sys.stderr)
+        return runs or list(self.run_dirs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +220,9 @@ class Record:
 
 def _folder_for(run: Run) -> Path:
     name = f"{run.env_id.replace(':', '-').replace('/', '-')}__{run.algorithm_name}__{run.seed}"
-    return Path("runs") / f"{name}__{time.strftime('%Y%m%d-%H%M%S')}"
+    name += f"__{time.strftime('%Y%m%d-%H%M%S')}"
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(folder for folder in map(Path("runs").joinpath, names) if not folder.exists())
 
 
 def _say_rounding(run: Run) -> None:
@@ -231,7 +245,8 @@ def _report(result: Result) -> None:
     print(f"run folder      {folder}")
     if (folder / CURVE_FILE).exists():  # there is none where no episode has ended
         print(f"learning curve  {folder / CURVE_FILE}")
-    print(f"next            trustax evaluate {folder}")
+    named = f" --env-id {result.run.env_id}" if ":" in bare_id(result.run.env_id) else ""
+    print(f"next            trustax evaluate {folder}{named}")
 
 
 def _environment_of(run: Run, other: str | None) -> str:
@@ -245,6 +260,6 @@ def _refuse_imports(run: Run) -> None:
     """Files are safe to open: an environment that is named in one must not make us import a module."""
     if ":" in bare_id(run.env_id):
         raise TrustaxError(
-            f"the run's environment {run.env_id!r} imports a module, which a file may not ask for; name it yourself "
-            "with --env-id, or use the Python API"
+            f"the run's environment {run.env_id!r} imports a module, which a file may not ask for; name it yourself: "
+            f"--env-id {run.env_id}"
         )

@@ -10,6 +10,8 @@ from typing import Any
 
 import jax
 
+from trustax.cores import available_cores
+
 
 def cache_compilations() -> None:
     """Switch JAX's persistent cache on, unless the user has set one up."""
@@ -20,11 +22,6 @@ def cache_compilations() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
-def num_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def compiler_options(platform: str) -> dict[str, Any] | None:
     """What XLA is told beyond its defaults."""
     if platform != "gpu":
@@ -33,7 +30,7 @@ def compiler_options(platform: str) -> dict[str, Any] | None:
         # What does not depend on each other, of a GPU's many small kernels, runs at the same time.
         "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
         # XLA would compile with as many threads as it computes with on the CPU, which is one (`use_cores`).
-        "xla_gpu_force_compilation_parallelism": num_cores(),
+        "xla_gpu_force_compilation_parallelism": len(available_cores()),
     }
 
 

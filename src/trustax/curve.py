@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from trustax.errors import TrustaxError
+from trustax.errors import TrustaxError, similar_or_all
 from trustax.journal import STEP
 from trustax.terminal import RETURN, short_count
 
@@ -22,10 +22,9 @@ SUFFIXES = (".png", ".svg", ".pdf")
 AXIS_LABELS = {
     RETURN: "episode return",
     "rollout/ep_len_mean": "episode length",
-    "eval/mean_reward": "evaluation return",
 }
 MOST_SEEDS_DRAWN = 10
-LONGEST_NAME = 28  # a longer one would leave no room for the curves; the end of a folder's name tells more
+LONGEST_NAME = 32  # a longer one would leave no room for the curves; the end of a folder's name tells more
 
 # Okabe and Ito's colours, which the colour-blind can tell apart; the darkest and most distant first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -99,7 +98,7 @@ def plot_curves(
     curves = {name: to_curve(records, metric) for name, records in runs.items()}
     drawn = {name: curve for name, curve in curves.items() if curve.steps.size}
     if not drawn:
-        raise TrustaxError(f"nothing to draw in {path}: no value of {metric} yet, as no episode has finished")
+        raise TrustaxError(f"nothing to draw in {path}: {_why_nothing(runs, metric)}")
     with matplotlib.rc_context(STYLE):
         figure = draw(drawn, title, AXIS_LABELS.get(metric, metric))
         try:
@@ -107,6 +106,13 @@ def plot_curves(
             figure.savefig(path)
         except OSError as error:
             raise TrustaxError(f"could not save {path}: {error.strerror or error}") from error
+
+
+def _why_nothing(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str) -> str:
+    known = sorted({name for records in runs.values() for record in records for name in record})
+    if not known or metric in known:
+        return f"no value of {metric} yet, as no episode has finished"
+    return f"no run has a metric {metric}; {similar_or_all(metric, known)}"
 
 
 def to_curve(records: Sequence[Mapping[str, Any]], metric: str = RETURN) -> Curve:

@@ -38,13 +38,14 @@ class EpisodeWindow(eqx.Module):
         fresh = ended & (order >= total - WINDOW)
         place = jnp.where(fresh, (self.count + order) % WINDOW, WINDOW)
 
-        def put(ring: Float[Array, " window"], values: Array | None) -> Float[Array, " window"]:
-            return ring if values is None else ring.at[place].set(values.ravel().astype(jnp.float32), mode="drop")
+        def put(ring: Float[Array, " window"], values: Array) -> Float[Array, " window"]:
+            return ring.at[place].set(values.ravel().astype(jnp.float32), mode="drop")
 
+        success = jnp.zeros_like(ended) if episodes.success is None else episodes.success
         return EpisodeWindow(
             put(self.returns, episodes.episode_return),
             put(self.lengths, episodes.length),
-            put(self.successes, episodes.success),
+            put(self.successes, success),
             self.count + total,
         )
 

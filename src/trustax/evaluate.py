@@ -46,12 +46,8 @@ def evaluate(
     num_envs = min(num_episodes, max_envs)
     shares = np.array([num_episodes // num_envs + (i < num_episodes % num_envs) for i in range(num_envs)])
     environment = make(env, [seed + EVALUATION_SEED], num_envs, compiled=False)
-    if environment.spec.observation_shape != agent.spec.observation_shape:
-        raise TrustaxError(
-            f"the agent sees observations of shape {agent.spec.observation_shape}, but {env} gives "
-            f"{environment.spec.observation_shape}"
-        )
     try:
+        agent.require_fit(environment.spec, str(env))
         observation = environment.reset()[0]
         earned, length, ended = np.zeros(num_envs), np.zeros(num_envs, int), np.zeros(num_envs, bool)
         finished: list[tuple[float, int, bool | None]] = []
@@ -72,5 +68,5 @@ def evaluate(
     finally:
         environment.close()
     returns, lengths, successes = zip(*finished, strict=True)
-    known = None if None in successes else np.array(successes)
-    return EvaluationResult(np.array(returns), np.array(lengths), known)
+    told = any(success is not None for success in successes)  # some tell it only where it is so
+    return EvaluationResult(np.array(returns), np.array(lengths), np.array(successes, bool) if told else None)

@@ -1,6 +1,9 @@
 """Ctrl-C and SIGTERM: noted when they come, acted on between two iterations; a second one ends at once."""
 
+import contextlib
+import os
 import signal
+import sys
 import threading
 from types import FrameType, TracebackType
 from typing import Any
@@ -34,6 +37,8 @@ class InterruptGuard:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.requested = True
         self._restore()
+        with contextlib.suppress(OSError):  # no one may be there to read it
+            os.write(sys.stderr.fileno(), b"\nstopping as soon as all can be saved; once more to stop at once\n")
 
     def _restore(self) -> None:
         for number, handler in self._previous.items():

@@ -11,6 +11,7 @@ from trustax import checkpoint, checkpoints
 from trustax.agent import Agent, spec_from_json, spec_to_json
 from trustax.algorithms.mcpo import MCPOState
 from trustax.envs import CompiledEnvironment, HostEnvironment
+from trustax.envs.engines import bare_id, is_known
 from trustax.errors import TrustaxError
 from trustax.manifest import CheckpointError
 from trustax.run import RUN_FILE, Run, from_json, read_run, to_json, write_run
@@ -49,12 +50,24 @@ class Keeper:
                 if not resume:
                     raise TrustaxError(f"{self.folder} holds a run already; resume it or choose another folder")
                 _require_same(read_run(self.folder), self._run, self.folder)
-            elif self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+                self._require_longer()
+            elif self.folder.exists() and not (self.folder.is_dir() and _is_empty(self.folder)):
                 raise TrustaxError(f"{self.folder} exists and is no run folder; choose another")
             self.folder.mkdir(parents=True, exist_ok=True)
             write_run(self._run, self.folder)
         except OSError as error:
             raise TrustaxError(f"{self.folder} cannot be written: {error.strerror or error}") from error
+
+    def _require_longer(self) -> None:
+        """Refuse to give a run an end that it has passed: its definition would say less than was done."""
+        assert self.folder is not None
+        saved = checkpoints.latest(self.folder)
+        steps, end = 0 if saved is None else checkpoints.step_of(saved), self._run.num_iterations * self._run.batch_size
+        if steps > end:
+            raise TrustaxError(
+                f"{self.folder} has done {steps:,} steps already, so its total_timesteps cannot become "
+                f"{self._run.total_timesteps:,}; name the total, for example {2 * steps:,}"
+            )
 
     def restarts_at(self, iteration: int) -> bool:
         """Whether the environments, which cannot be saved, begin anew after so many iterations."""
@@ -83,7 +96,7 @@ class Keeper:
 
     def restore(self, state: RunState) -> RunState:
         """The newest state that was saved, or the one given if there is none yet."""
-        saved = None if self.folder is None else checkpoints.latest(self.folder)
+        saved = None if self.folder is None else checkpoints.newest(self.folder)
         if saved is None:
             return state
         restored = RunState(**checkpoint.load(saved, self._kept(state)))
@@ -94,7 +107,14 @@ class Keeper:
         if self.folder is None:
             return f"stopped after {steps:,} steps; nothing was saved, since there is no run_dir"
         kept = " and saved" if self._saved_steps == steps else f"; {self._saved_steps or 0:,} are saved"
-        return f"stopped after {steps:,} steps{kept}; go on with: trustax resume {self.folder}"
+        return f"stopped after {steps:,} steps{kept}; go on with: {self._how_to_resume()}"
+
+    def _how_to_resume(self) -> str:
+        env_id = self._run.env_id
+        if not is_known(env_id):  # it was made of an object, by whose name it goes
+            return f"trustax.train(..., run_dir='{self.folder}', resume=True)"
+        # A file may not have modules imported, so the user names such an environment once more.
+        return f"trustax resume {self.folder}" + (f" --env-id {env_id}" if ":" in bare_id(env_id) else "")
 
     def last_good(self) -> str:
         saved = None if self.folder is None else checkpoints.latest(self.folder)
@@ -110,10 +130,19 @@ def as_dict(state: RunState) -> dict[str, Any]:
     return {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
 
 
+def _is_empty(folder: Path) -> bool:
+    """Whether nothing is in it but what a kill left of the first file."""
+    return all(path.name.startswith(f".{RUN_FILE}.") for path in folder.iterdir())
+
+
 def _require_same(kept: Run, run: Run, folder: Path) -> None:
     """A run may be made longer when it is taken up again; anything else would be another run."""
+    if kept.algorithm_name != run.algorithm_name:
+        raise TrustaxError(
+            f"{folder} holds a run of {kept.algorithm_name}, not of {run.algorithm_name}; choose another folder"
+        )
     old, new = _flat(kept), _flat(run)
-    for name in old.keys() | new.keys():
+    for name in old:
         if old.get(name) != new.get(name) and name != "total_timesteps":
             raise TrustaxError(
                 f"{folder} holds a run with {name} = {old.get(name)}, not {new.get(name)}; resume it as it was, "
@@ -143,14 +172,14 @@ def agent_of(run: Run, state: Any, seed: int, policy: str) -> Agent:
 def load_agent(folder: Path | str, seed: int = 0, policy: str = "policy") -> Agent:
     """The agent of one learner, counted from 0, from the newest checkpoint of a run's folder."""
     read_run(Path(folder))
-    saved = checkpoints.latest(folder)
+    saved = checkpoints.newest(folder)
     if saved is None:
         raise TrustaxError(f"{folder} has no checkpoint yet")
     header = checkpoint.read_header(saved)
     try:
         run, spec = from_json(header["run"]), spec_from_json(header["spec"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        learner, observer = template_of(run, spec)
+    except Exception as error:  # whoever can write a file can put anything into it
         raise CheckpointError(saved, f"holds no run: {error}") from error
-    learner, observer = template_of(run, spec)
     part = checkpoint.load(saved, {"learner": learner, "observer": observer}, part=True)
     return agent_of(run, part, seed, policy)

@@ -26,7 +26,8 @@ PATIENCE = 5.0
 @contextlib.contextmanager
 def locked(folder: Path, patience: float = PATIENCE) -> Iterator[None]:
     """Hold the lock of a run's folder; refuse if another process still holds it after `patience` seconds."""
-    path = folder.with_name(f".{folder.name}.lock")
+    real = Path(os.path.realpath(folder))  # by whatever name it is called, "." for example
+    path = real.with_name(f".{real.name}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = open(path, "a+", encoding="utf-8")  # noqa: SIM115

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
-from trustax.compilation import compiler_options, num_cores
+from trustax.compilation import compiler_options
+from trustax.cores import available_cores
 
 SEEDS = PartitionSpec("seed")
 EVERYWHERE = PartitionSpec()
@@ -28,7 +29,7 @@ def use_cores(num_seeds: int) -> None:
     if jax.config.values["jax_num_cpu_devices"] > 0 or "NPROC" in os.environ:
         return
     try:
-        jax.config.update("jax_num_cpu_devices", min(num_seeds, num_cores()))
+        jax.config.update("jax_num_cpu_devices", min(num_seeds, len(available_cores())))
     except RuntimeError:  # JAX has started
         return
     with _variable("NPROC", "1"):

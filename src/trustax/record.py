@@ -86,7 +86,7 @@ def record(
     name = env if isinstance(env, str) else getattr(env, "__name__", repr(env))
     filmed = _drawable(name, env)
     try:
-        _require_fit(agent, filmed, name)
+        agent.require_fit(spec_of(name, filmed.observation_space, filmed.action_space), name)
         episodes: list[FilmedEpisode] = []
         frames = _play(agent, filmed, num_episodes, max_steps, deterministic, seed, episodes)
         with _progress(quiet) as progress:
@@ -167,19 +167,6 @@ def _drawn(frames: Iterator[Any], name: str) -> Iterator[Image.Image]:
         image = Image.fromarray(frame)
         image.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
         yield image
-
-
-def _require_fit(agent: Agent, env: gymnasium.Env, name: str) -> None:
-    # Bounds may differ: engines round them differently.
-    ours, theirs = (
-        (spec.observation_shape, type(spec.actions), spec.actions.num_outputs)
-        for spec in (agent.spec, spec_of(name, env.observation_space, env.action_space))
-    )
-    if ours != theirs:
-        raise TrustaxError(
-            f"{name} cannot be recorded: the agent sees observations of shape {ours[0]} and has {ours[2]} "
-            f"{ours[1].__name__}, but Gymnasium's environment has {theirs[0]} and {theirs[2]} {theirs[1].__name__}"
-        )
 
 
 def _draw_without_a_display() -> None:

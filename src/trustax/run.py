@@ -8,6 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from trustax.algorithms import ALGORITHMS, Algorithm, name_of
 from trustax.errors import TrustaxError
+from trustax.plain import plain
+from trustax.settings import tidied
 from trustax.whole import write_whole
 
 RUN_FILE = "run.json"
@@ -24,7 +26,7 @@ class Run(Generic[SomeAlgorithm]):
     env_id: str
     """A Gymnasium id; native:, envpool:, gymnasium: or gymnax: before it chooses an engine."""
     total_timesteps: int = 1_000_000
-    """Environment steps of each seed, rounded down to whole iterations of num_envs * horizon."""
+    """Environment steps of each seed, rounded down to whole iterations of num_envs * horizon, but at least one."""
     num_seeds: int = 1
     """Independent learners, trained side by side."""
     seed: int = 0
@@ -43,14 +45,14 @@ class Run(Generic[SomeAlgorithm]):
     """Iterations after which environments that cannot be saved all begin anew, to be resumed exactly; 0: never."""
 
     def __post_init__(self) -> None:
-        for name in ("total_timesteps", "num_seeds", "num_envs", "horizon"):
-            if (value := getattr(self, name)) < 1:
-                raise TrustaxError(f"{name} must be at least 1, not {value}")
-        if self.restart_interval < 0:
-            raise TrustaxError(f"restart_interval must be at least 0, not {self.restart_interval}")
+        name_of(self.algorithm)  # which refuses what is none
+        settings = vars(self.algorithm)
+        if (tidy := tidied(type(self.algorithm), settings)) != settings:
+            object.__setattr__(self, "algorithm", type(self.algorithm)(**tidy))
+        for name, value in tidied(Run, vars(self)).items():
+            object.__setattr__(self, name, value)
         if not 0 <= self.seed <= 2**32 - self.num_seeds:
             raise TrustaxError(f"seed must be between 0 and 2**32 - num_seeds, not {self.seed}")
-        _check_ranges(self.algorithm)
         minibatches = getattr(self.algorithm, "num_minibatches", 1)
         if minibatches > self.batch_size:
             raise TrustaxError(
@@ -76,40 +78,11 @@ class Run(Generic[SomeAlgorithm]):
         return name_of(self.algorithm)
 
 
-COUNTS = [
-    "memory_size",
-    "num_epochs",
-    "num_minibatches",
-    "write_interval",
-    "cg_iterations",
-    "line_search_steps",
-    "value_iterations",
-    "value_epochs",
-    "eigen_interval",
-]
-FRACTIONS = ["discount", "gae_lambda", "momentum", "statistics_decay"]
-
-
-def _check_ranges(algorithm: Algorithm) -> None:
-    """One vocabulary for all methods, so one table of what makes sense."""
-    for name, value in dataclasses.asdict(algorithm).items():  # type: ignore[call-overload]
-        if name in COUNTS and value < 1:
-            raise TrustaxError(f"{name} must be at least 1, not {value}")
-        if name in FRACTIONS and not 0 <= value <= 1:
-            raise TrustaxError(f"{name} must be between 0 and 1, not {value}")
-        if name == "dropout" and not 0 <= value < 1:
-            raise TrustaxError(f"dropout must be at least 0 and less than 1, not {value}")
-        if name == "hidden_sizes" and not all(width >= 1 for width in value):
-            raise TrustaxError(f"hidden_sizes must be at least 1 each, not {value}")
-        if isinstance(value, float) and name != "initial_log_std" and not value >= 0:
-            raise TrustaxError(f"{name} must be a number of at least 0, not {value}")
-
-
 def to_json(run: Run) -> dict[str, Any]:
     """The run as plain JSON values."""
     fields = {field.name: getattr(run, field.name) for field in dataclasses.fields(run)}
     settings = dataclasses.asdict(run.algorithm)
-    return fields | {"algorithm": {"name": run.algorithm_name} | settings}
+    return plain(fields | {"algorithm": {"name": run.algorithm_name} | settings})
 
 
 def from_json(values: Any) -> Run:
@@ -118,9 +91,7 @@ def from_json(values: Any) -> Run:
         values = dict(values)
         settings = dict(values.pop("algorithm"))
         algorithm = ALGORITHMS[settings.pop("name")]
-        if "hidden_sizes" in settings:
-            settings["hidden_sizes"] = tuple(settings["hidden_sizes"])
-        return Run(algorithm=algorithm(**settings), **values)
+        return Run(algorithm=algorithm(**tidied(algorithm, settings)), **values)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise TrustaxError(f"this is no run of Trustax: {error}") from error
 

@@ -19,6 +19,7 @@ from typing import IO, NamedTuple
 
 from rich.console import Console
 
+from trustax.cores import available_cores
 from trustax.errors import TrustaxError
 from trustax.interrupt import EXIT_CODE, Interrupted, InterruptGuard
 from trustax.journal import STEP, Record
@@ -61,13 +62,6 @@ def sweep(
             f"stopped and saved; {pool.num_finished} of {len(jobs)} runs are finished; the same command goes on"
         )
     return pool.failures
-
-
-def available_cores() -> list[int]:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def shares_of(cores: Sequence[int], count: int) -> list[list[int]]:
@@ -163,14 +157,10 @@ class _Pool:
         self._workers: list[_Worker] = []
 
     def run(self, guard: InterruptGuard) -> None:
-        said = False
         while self._workers or (self._waiting and not guard.requested):
             if guard.requested:
                 for worker in self._workers:
                     worker.stop()
-                if not said:
-                    self._overview.say("stopping as soon as the runs have saved; once more to stop at once")
-                    said = True
             else:
                 self._fill()
             time.sleep(SECONDS_BETWEEN_LOOKS)

@@ -26,7 +26,8 @@ NOT_YET = "…"
 class Terminal:
     """Shows how far a run has come; give `update` every record of its journal.
 
-    A resumed run starts at `initial_timesteps`: they count as done, but not in the steps per second.
+    A resumed run starts at `initial_timesteps`: they count as done, but not in the steps per second. These are of all
+    seeds together, while the steps that are done are those of each.
     """
 
     def __init__(
@@ -35,12 +36,14 @@ class Terminal:
         title: str,
         quiet: bool = False,
         initial_timesteps: int = 0,
+        num_seeds: int = 1,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
         self._title = title
         self._total = total_timesteps
         self._initial = initial_timesteps
+        self._num_seeds = num_seeds
         self._done = initial_timesteps
         self._returns: Any = None
         self._clock = clock
@@ -101,7 +104,7 @@ class Terminal:
         rate = (last_steps - first_steps) / (last_time - first_time) if last_time > first_time else 0.0
         return {
             "steps": f"{short_count(self._done)}/{short_count(self._total)} steps",
-            "rate": f"{short_count(rate)} steps/s" if rate > 0 else "",
+            "rate": f"{short_count(self._num_seeds * rate)} steps/s" if rate > 0 else "",
             "returns": f"return {mean_and_spread(self._returns)}",
             "left": f"{short_duration((self._total - self._done) / rate)} left" if rate > 0 else "",
         }
@@ -111,10 +114,13 @@ class Terminal:
             self._bar.update(self._task, completed=self._done, total=self._total, **self._facts())
 
     def _last_words(self, finished: bool) -> str:
+        if self._initial >= self._total:
+            end = short_count(self._total)
+            return f"{self._title}: has ended already, at {end} steps; a larger total_timesteps makes it longer"
         elapsed = self._clock() - self._started
         steps = self._done - self._initial
         trained = elapsed - self._waited
-        rate = f" ({short_count(steps / trained)} steps/s)" if steps > 0 and trained > 0 else ""
+        rate = f" ({short_count(self._num_seeds * steps / trained)} steps/s)" if steps > 0 and trained > 0 else ""
         how = "finished" if finished else "stopped"
         reached = f"{how} at {short_count(self._done)}/{short_count(self._total)} steps"
         return f"{self._title}: {reached} after {short_duration(elapsed)}{rate}, {self._facts()['returns']}"

@@ -79,7 +79,7 @@ def train_run(
     """Train what a `Run` defines; `env` is needed where its id alone does not make the environment."""
     settle_devices(run)
     folder = None if run_dir is None else Path(run_dir)
-    with nullcontext() if folder is None else locked(folder):
+    with InterruptGuard() as guard, nullcontext() if folder is None else locked(folder):
         environment = _make(run, run.env_id if env is None else env)
         try:
             keeper = Keeper(folder, run, environment, checkpoint_seconds)
@@ -93,8 +93,9 @@ def train_run(
                 f"{run.algorithm_name} on {run.env_id}" + (f" × {run.num_seeds} seeds" if run.num_seeds > 1 else ""),
                 quiet=quiet,
                 initial_timesteps=done,
+                num_seeds=run.num_seeds,
             )
-            with InterruptGuard() as guard, Journal(keeper.folder, done if resume else None) as journal, terminal:
+            with Journal(keeper.folder, done if resume else None) as journal, terminal:
                 state = _loop(run, environment, state, journal, terminal, guard, keeper)
         finally:
             environment.close()
@@ -128,9 +129,13 @@ def _loop(
     guard: InterruptGuard,
     keeper: Keeper,
 ) -> RunState:
+    if int(state.iteration) >= run.num_iterations:
+        return state
     iterate = Iteration(run, environment)
     with terminal.waiting(f"compiling for {iterate.placement}"):
         state = iterate.compile(state)
+    if guard.requested:
+        raise Interrupted(keeper.how_to_go_on(int(state.iteration) * run.batch_size))
     began = time.perf_counter()
     for number in range(int(state.iteration), run.num_iterations):
         state, metrics, seconds = iterate(state, run.num_iterations)

@@ -58,7 +58,7 @@ class MultiDiscreteActions:
     def for_environment(self, action: Any) -> Any:
         """Actions as the environment numbers them, in its shape; any axes may stand before theirs."""
         numbered = action + np.broadcast_to(np.asarray(self.starts, np.int32), action.shape)
-        return numbered.reshape(*action.shape[:-1], *(self.array_shape or self.shape))
+        return numbered.reshape(*action.shape[:-1], *(self.shape if self.array_shape is None else self.array_shape))
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class BoxActions:
         """
         low, high = (np.broadcast_to(bound, action.shape) for bound in self.bounds)
         clipped = jnp.clip(action, low, high)
-        return clipped.reshape(*action.shape[:-1], *(self.box_shape or self.shape))
+        return clipped.reshape(*action.shape[:-1], *(self.shape if self.box_shape is None else self.box_shape))
 
 
 Actions = DiscreteActions | MultiDiscreteActions | BoxActions

@@ -44,6 +44,12 @@ def test_dual_losses_and_their_gradients() -> None:
     np.testing.assert_allclose(gradient.kl_cost, 0.1 - kl, rtol=1e-6)
 
 
+def test_duals_are_finite_where_nothing_is_chosen() -> None:
+    none = jnp.array([5.0]), jnp.array([False]), jnp.array(0.25)
+    gradient = jax.grad(VMPO(temperature_target=0.02)._dual_loss)(Duals(jnp.array(0.7), jnp.array(1.3)), *none)
+    assert float(gradient.temperature) == pytest.approx(0.02)
+
+
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 def test_the_policy_loss_is_a_weighted_likelihood(reduction: Any) -> None:
     spec = SPECS["discrete"]

@@ -1,5 +1,6 @@
 """The environments in JAX against Gymnasium's, and what `NativeEnvironment` makes of any definition."""
 
+import re
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import trustax as tx
 from trustax.envs import Definition, NativeEnvironment, make
 from trustax.envs.cartpole import CartPole, CartPoleState
 from trustax.envs.pendulum import Pendulum, PendulumState
+from trustax.errors import TrustaxError
 from trustax.types import DiscreteActions, EnvSpec
 
 
@@ -183,3 +186,42 @@ def test_the_examples_of_the_docstrings_run() -> None:
         results = doctest.testmod(module)
         assert results.attempted > 0
         assert results.failed == 0
+
+
+class Sloppy(NamedTuple):
+    """A definition that may be wrong in one place."""
+
+    step_type: Any = jnp.int32
+    observation: tuple[int, ...] = (1,)
+    reward: tuple[int, ...] = ()
+    spec: EnvSpec = EnvSpec((1,), DiscreteActions(2))
+    time_limit: int | None = 5
+
+    def reset(self, key: Any) -> Any:
+        return {"left": jnp.array(3)}
+
+    def step(self, state: Any, action: Any) -> Any:
+        left = (state["left"] - 1).astype(self.step_type)
+        return {"left": left}, jnp.ones(self.reward), (left == 0).astype(int)
+
+    def observe(self, state: Any) -> Any:
+        return jnp.full(self.observation, state["left"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ({"step_type": jnp.float32}, "of the shapes and types that reset gives: state['left'] int32 (), then "),
+        ({"observation": (2,)}, "Sloppy.observe gives the shape (2,), but its spec says (1,)"),
+        ({"reward": (1,)}, "Sloppy.step must return one number as the reward, not the shape (1,)"),
+    ],
+)
+def test_functions_that_do_not_fit_together_are_refused_in_one_line(fault: dict[str, Any], message: str) -> None:
+    with pytest.raises(TrustaxError, match=re.escape(message)):
+        make(Sloppy(**fault), seeds=[0], num_envs=2).reset()
+
+
+def test_integers_that_say_yes_or_no_or_are_seen_do_no_harm() -> None:
+    settings = {"num_envs": 2, "horizon": 8, "total_timesteps": 32, "normalize_observations": False, "quiet": True}
+    result = tx.train(tx.PPO(num_minibatches=2), Sloppy(), **settings)
+    assert result.records[-1]["rollout/ep_len_mean"] == [3.0]

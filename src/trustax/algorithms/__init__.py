@@ -1,5 +1,7 @@
 """One file a method; `base` is the contract they all keep."""
 
+from typing import Any
+
 from trustax.algorithms.acktr import ACKTR
 from trustax.algorithms.base import Algorithm
 from trustax.algorithms.kl_adaptive import KLAdaptive
@@ -10,6 +12,7 @@ from trustax.algorithms.ppo import PPO
 from trustax.algorithms.trgppo import TRGPPO
 from trustax.algorithms.trpo import TRPO
 from trustax.algorithms.vmpo import VMPO
+from trustax.errors import TrustaxError
 
 ALGORITHMS: dict[str, type] = {
     "mcpo": MCPO,
@@ -25,13 +28,19 @@ ALGORITHMS: dict[str, type] = {
 """Every method by the name it has on the command line and in files."""
 
 
-def name_of(algorithm: Algorithm) -> str:
+def name_of(algorithm: Any) -> str:
     """The name under which an algorithm is listed.
 
     >>> name_of(PPO())
     'ppo'
     """
-    return next(name for name, kind in ALGORITHMS.items() if type(algorithm) is kind)
+    for name, kind in ALGORITHMS.items():
+        if type(algorithm) is kind:
+            return name
+    if isinstance(algorithm, type) or not isinstance(algorithm, Algorithm):
+        raise TrustaxError(f"an algorithm is an object, for example MCPO(memory_size=10), not {algorithm!r}")
+    own = type(algorithm).__name__
+    raise TrustaxError(f"{own} has no name yet; give it one: trustax.algorithms.ALGORITHMS['my-method'] = {own}")
 
 
 __all__ = [

@@ -115,8 +115,9 @@ class VMPO(FirstOrder):
     def _dual_loss(
         self, duals: Duals, advantage: Float[Array, " batch"], chosen: Bool[Array, " batch"], kl: Float[Array, ""]
     ) -> Float[Array, ""]:
-        count = jnp.maximum(jnp.sum(chosen), 1)
-        log_mean = jax.nn.logsumexp(advantage / duals.temperature, where=chosen) - jnp.log(count)
+        # Half of a single sample is none: then advantages of 0 stand in.
+        chosen, advantage = chosen | ~chosen.any(), jnp.where(chosen.any(), advantage, 0.0)
+        log_mean = jax.nn.logsumexp(advantage / duals.temperature, where=chosen) - jnp.log(jnp.sum(chosen))
         temperature_loss = duals.temperature * (self.temperature_target + log_mean)
         return temperature_loss + duals.kl_cost * (self.kl_target - stop_gradient(kl))
 

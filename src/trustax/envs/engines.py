@@ -72,6 +72,18 @@ def engine_of(env: Environment) -> str:
     return _resolve(env)[0]
 
 
+def is_known(env_id: str) -> bool:
+    """Whether the id alone makes an environment; a run of an object of the user's has only the object's name.
+
+    >>> is_known("CartPole-v1"), is_known("MyEnvironment")
+    (True, False)
+    """
+    try:
+        return bool(_resolve_id(env_id))
+    except TrustaxError:
+        return False
+
+
 def bare_id(env_id: str) -> str:
     """An id without its engine.
 

@@ -1,6 +1,8 @@
 """Any Gymnasium environment, registered or made by a callable, stepped from Python."""
 
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -39,11 +41,12 @@ class GymnasiumHost:
         num_envs: int,
         wrapper: Callable[[gymnasium.Env], gymnasium.Env] = lambda env: env,
     ) -> None:
-        name = env if isinstance(env, str) else getattr(env, "__name__", repr(env))
+        self._name = name = env if isinstance(env, str) else getattr(env, "__name__", repr(env))
         copies = [wrapper(copy) for copy in _copies(env, name, len(seeds) * num_envs)]
         self.spec = spec_of(name, copies[0].observation_space, copies[0].action_space)
         self._seeds = seeds
         self._axes = (len(seeds), num_envs)
+        self._knows_success = False
         self._vector: Any = SyncVectorEnv(
             [partial(_same, copy) for copy in copies],
             copy=False,  # what leaves this class is copied anyway
@@ -54,14 +57,16 @@ class GymnasiumHost:
     def reset(self, start: int = 0) -> np.ndarray:
         _, num_envs = self._axes
         seeds = [environment_seed(seed, env, start) for seed in self._seeds for env in range(num_envs)]
-        observation, _ = self._vector.reset(seed=seeds)
-        return self._seen(observation)
+        with _blamed(self._name):
+            observation, _ = self._vector.reset(seed=seeds)
+            return self._seen(observation)
 
     def step(self, action: np.ndarray) -> TimeStep:
         space = self._vector.single_action_space
-        observation, reward, terminated, truncated, info = self._vector.step(
-            to_batch(np.asarray(action), space, space.dtype)
-        )
+        with _blamed(self._name):
+            observation, reward, terminated, truncated, info = self._vector.step(
+                to_batch(np.asarray(action), space, space.dtype)
+            )
         return TimeStep(
             self._seen(observation),
             self._wide(reward, "float32"),
@@ -70,9 +75,15 @@ class GymnasiumHost:
             # Of Atari alone, whose wrappers tell both at every step and reset.
             score=self._wide(info["score"], "float32") if {"score", "over"} <= info.keys() else None,
             over=self._wide(info["over"], "bool") if {"score", "over"} <= info.keys() else None,
-            # Stable-Baselines3's convention; environments that do not tell it in this step count as False.
-            success=self._wide(info["is_success"], "bool") if "is_success" in info else None,
+            success=self._success(info),
         )
+
+    def _success(self, info: dict[str, Any]) -> np.ndarray | None:
+        """`is_success`, Stable-Baselines3's convention. Who has told it once, and does not now, has not succeeded."""
+        self._knows_success |= "is_success" in info
+        if not self._knows_success:
+            return None
+        return self._wide(info.get("is_success", np.zeros(self._vector.num_envs)), "bool")
 
     def close(self) -> None:
         self._vector.close()
@@ -83,6 +94,19 @@ class GymnasiumHost:
 
     def _wide(self, batch: np.ndarray, dtype: str) -> np.ndarray:
         return np.array(batch, dtype).reshape(self._axes + batch.shape[1:])
+
+
+@contextmanager
+def _blamed(name: str) -> Iterator[None]:
+    """What an environment raises, in one line that says where."""
+    try:
+        yield
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise TrustaxError(
+            f"{name} raised {type(error).__name__} at {place.filename}:{place.lineno}: "
+            f"{' '.join(str(error).split())}; trustax check {name} plays it alone"
+        ) from error
 
 
 def _copies(env: str | Callable[[], gymnasium.Env], name: str, count: int) -> list[gymnasium.Env]:

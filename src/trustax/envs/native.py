@@ -19,7 +19,8 @@ from trustax.compilation import jit_once
 from trustax.envs.cartpole import CartPole
 from trustax.envs.pendulum import Pendulum
 from trustax.envs.unlock import Unlock, UnlockPickup
-from trustax.types import EnvSpec, TimeStep
+from trustax.errors import TrustaxError
+from trustax.types import BoxActions, EnvSpec, TimeStep
 
 
 @runtime_checkable
@@ -90,6 +91,33 @@ DEFINITIONS: dict[str, Definition] = {
 """The environments that Trustax brings along, by Gymnasium's names."""
 
 
+def _require_sound(definition: Definition) -> None:
+    """Refuse functions that do not fit together, before a compiler does in its own words."""
+    name, spec = type(definition).__name__, definition.spec
+    zeros = jnp.zeros(spec.actions.shape, jnp.float32 if isinstance(spec.actions, BoxActions) else jnp.int32)
+    state = jax.eval_shape(definition.reset, jax.random.key(0))
+    stepped, reward, _ = jax.eval_shape(definition.step, state, spec.actions.for_environment(zeros))
+    if (before := _kinds(state)) != (after := _kinds(stepped)):
+        differing = [f"{old}, then {new}" for old, new in zip(before, after, strict=False) if old != new]
+        raise TrustaxError(
+            f"{name}.step must return a state of the shapes and types that reset gives: "
+            f"{(differing or ['another number of arrays'])[0]}"
+        )
+    observation = jax.eval_shape(definition.observe, state)
+    if observation.shape != spec.observation_shape:
+        raise TrustaxError(
+            f"{name}.observe gives the shape {observation.shape}, but its spec says {spec.observation_shape}"
+        )
+    if reward.shape != ():
+        raise TrustaxError(f"{name}.step must return one number as the reward, not the shape {reward.shape}")
+
+
+def _kinds(state: Any) -> list[str]:
+    """Every array of a state in words."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return [f"state{jax.tree_util.keystr(path)} {leaf.dtype} {leaf.shape}" for path, leaf in leaves]
+
+
 class NativeState(eqx.Module):
     """Every leaf starts with the axes `seed env`, so the seed axis of the whole state can be sharded."""
 
@@ -115,6 +143,7 @@ class NativeEnvironment:
         self._num_envs = num_envs
 
     def reset(self, start: int = 0) -> tuple[NativeState, Array]:
+        _require_sound(self._definition)
         return jit_once(partial(self._reset, start))()
 
     def _reset(self, start: int) -> tuple[NativeState, Array]:
@@ -122,7 +151,10 @@ class NativeEnvironment:
         keys = jax.vmap(stream, (None, 0), out_axes=1)(self._seeds, np.arange(self._num_envs))
         none = jnp.zeros(keys.shape, jnp.int32)
         inner = _wide(self._start)(keys, none)
-        return NativeState(inner, keys, none + 1, none, none > 0), _wide(self._definition.observe)(inner)
+        return NativeState(inner, keys, none + 1, none, none > 0), self._observe(inner)
+
+    def _observe(self, inner: Any) -> Shaped[Array, "seed env ..."]:
+        return _wide(self._definition.observe)(inner).astype(self.spec.observation_dtype)
 
     def draw_starts(self, state: NativeState, num_steps: int) -> tuple[NativeState, Any]:
         """The first state of every episode that may begin in the next steps, `time seed env`.
@@ -147,11 +179,11 @@ class NativeEnvironment:
         running = ~state.done
         elapsed = jnp.where(running, state.elapsed + 1, 0)
         inner = _select(running, stepped, starts)
-        terminated = terminated & running
+        terminated = terminated.astype(bool) & running
         limit = self._definition.time_limit
         truncated = jnp.zeros_like(running) if limit is None else running & (elapsed >= limit)
         timestep = TimeStep(
-            observation=_wide(self._definition.observe)(inner),
+            observation=self._observe(inner),
             reward=jnp.where(running, reward, 0.0).astype(jnp.float32),
             terminated=terminated,
             truncated=truncated,

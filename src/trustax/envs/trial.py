@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Space, Tuple
 
 from trustax.envs.base import HostEnvironment
-from trustax.envs.engines import Environment, engine_of, make
+from trustax.envs.engines import Environment, bare_id, engine_of, make
 from trustax.envs.gymnasium import GymnasiumHost
 from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions, TimeStep
 
@@ -96,7 +96,7 @@ def play(env: Environment, num_steps: int | None = None) -> Trial:
             if num_steps is None and (enough or time.monotonic() - began > MAX_SECONDS):
                 break
     except Exception as raised:
-        error = describe(raised)
+        error = describe(raised.__cause__ or raised)
     finally:
         environment.close()
 
@@ -132,7 +132,7 @@ def random_actions(spec: EnvSpec, num_steps: int) -> np.ndarray:
 
 def _made(env: Environment, faults: Faults) -> HostEnvironment:
     if engine_of(env) == "gymnasium":
-        source: Any = env.removeprefix("gymnasium:") if isinstance(env, str) else env
+        source: Any = bare_id(env) if isinstance(env, str) else env
         return GymnasiumHost(source, SEEDS, NUM_ENVS, wrapper=partial(Watched, faults=faults))
     return make(env, SEEDS, NUM_ENVS, compiled=False)
 
@@ -207,7 +207,7 @@ def _fault_in_box(space: Box, value: np.ndarray, name: str) -> tuple[Fault, str]
     return "bounds", f"{entry} is not within {space.low[place]:g} and {space.high[place]:g}"
 
 
-def describe(error: Exception) -> str:
+def describe(error: BaseException) -> str:
     """An exception in one line, with the place in the user's code where it was raised."""
     ours = (str(Path(__file__).parents[1]), "site-packages")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not any(part in f.filename for part in ours)]
