@@ -61,7 +61,10 @@ def main() -> None:
         return draw(read(options.results))
     others = {name: value for name in ("seed", "num_seeds") if (value := getattr(options, name)) is not None}
     runs, wanted = planned(), " ".join(options.parts)
-    for name in [wanted] if wanted in runs else [name for name in runs if all(part in name for part in options.parts)]:
+    chosen = [wanted] if wanted in runs else [name for name in runs if all(part in name for part in options.parts)]
+    if not chosen:
+        parser.error(f"no run is called {wanted!r}; there is {', '.join(runs)}")
+    for name in chosen:
         began = time.perf_counter()
         run = replace(runs[name], **others)
         records = train_run(run).records

@@ -1,5 +1,6 @@
 """The report in a real browser: it draws what it should, follows its controls, and asks the network for nothing."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 from tests.paper.chromium import PROGRAM, Chromium
 from tests.paper.made import EVIL, folder_of, outcome
 from trustax.curve import COLOURS
+from trustax.paper.experiments import PROTOCOLS
 from trustax.paper.report import write_report
+from trustax.paper.tables import CONTAINED, TABLES, table
 
 
 @pytest.fixture(scope="module")
@@ -216,3 +219,17 @@ def test_an_empty_folder_says_what_to_run(browser: Chromium, tmp_path: Path) -> 
         go_to(browser, part)
         assert "trustax reproduce table-1" in browser.run(f"document.getElementById('page-{part}').innerText")
     assert complaints(browser) == []
+
+
+def test_the_headline_counts_what_the_tables_say_each_of_the_papers_numbers_once(
+    browser: Chromium, tmp_path: Path
+) -> None:
+    results = Path(__file__).parents[2] / "results"
+    browser = opened(browser, write_report(results, tmp_path / "report.html", figures=False), "overview")
+    said = browser.run("document.querySelector('.sums dd').textContent")
+    extents = " ".join(
+        table(name, results, which).extent for name in TABLES if name != CONTAINED for which in PROTOCOLS
+    )
+    match, differ = (sum(map(int, re.findall(rf"(\d+) {word}", extents))) for word in ("match", "differ"))
+    assert said == f"{match} of {match + differ}"
+    assert match > 30

@@ -35,6 +35,18 @@ def outcome(cell: Cell, seeds: range, steps: int | None = None, method: str | No
     return outcome_of(run, method or cell.method, [record(run)], seconds=1.0)
 
 
+@pytest.mark.parametrize("count", [1, 2, 199, 200, 201, 397, 2441])
+def test_a_long_curve_is_thinned_but_keeps_its_end_and_the_best_of_every_seed(count: int) -> None:
+    run = replace(experiment("table-1").cells("paper")[0].run, num_seeds=2)
+    records = [record(run) | {"time/total_timesteps": 10 * (i + 1)} for i in range(count)]
+    records[count // 3] |= {"rollout/ep_rew_mean": [-9.0, -150.0]}
+    records[count // 2] |= {"rollout/ep_rew_mean": [-10.0, -8.0]}
+    made = outcome_of(run, "PPO", records, seconds=1.0)
+    assert made.steps[-1] == 10 * count
+    assert len(made.steps) <= min(count, 202)
+    assert made.best.tolist() == [-10.0 if count == 1 else -9.0, -8.0]
+
+
 def command(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str, str]:
     """Exit code, stdout and stderr of `trustax reproduce`."""
     with pytest.raises(SystemExit) as leaving:

@@ -9,12 +9,10 @@ from pathlib import Path
 from trustax.paper.experiments import PROTOCOLS
 from trustax.paper.figures import FIGURES, TITLES, save_figure
 from trustax.paper.layout import PaperTable
-from trustax.paper.tables import TABLES, table
+from trustax.paper.tables import CONTAINED, TABLES, table
 from trustax.whole import write_whole
 
 FIGURES_FOLDER = "figures"
-CONTAINED = "table-1"
-"""Stands in the full table too, so only its summary is shown."""
 
 INTRODUCTION = """\
 # Reproduction: ours beside the paper's
@@ -29,12 +27,12 @@ MCPO, whose rows differ most, stands in [fidelity.md](fidelity.md).
 """
 
 
-def write_page(results: Path, path: Path) -> Path:
-    """Write the page, and its figures into a folder beside it."""
+def write_page(results: Path, path: Path, figures: bool = True) -> Path:
+    """Write the page, and its figures into a folder beside it if they are wanted."""
     tables = {name: [table(name, results, protocol) for protocol in PROTOCOLS] for name in TABLES}
     parts = [INTRODUCTION, _summary(tables)]
     parts += [part for name, found in tables.items() if name != CONTAINED for part in _table(found)]
-    parts += [part for name in FIGURES for part in _figure(name, results, path)]
+    parts += [part for name in FIGURES for part in _figure(name, results, path) if figures]
     write_whole(path, "\n".join(parts))
     return path
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ SPEED = "time/fps"
 DETAILS = "mcpo/"
 """Metrics of this group are kept too, as mean and deviation over the seeds."""
 POINTS = 200
-"""A curve is thinned to at most this many points, the last always among them."""
+"""A curve is thinned to at most this many points; the last is among them, and each seed's best is kept beside them."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Outcome:
 
 def outcome_of(run: Run, method: str, records: list[Record], seconds: float) -> Outcome:
     """What the records of a finished run amount to."""
-    kept = [*records[: -1 : max(1, len(records) // (POINTS - 1))], records[-1]]
+    kept = [records[number] for number in _shown(records)]
     return Outcome(
         run=run,
         method=method,
@@ -79,6 +80,14 @@ def outcome_of(run: Run, method: str, records: list[Record], seconds: float) -> 
         | {"python": platform.python_version()},
         hardware=hardware(),
     )
+
+
+def _shown(records: list[Record]) -> list[int]:
+    """Which records are kept of a curve, by their numbers."""
+    last = len(records) - 1
+    step = max(1, ceil(last / (POINTS - 1)))
+    best = [int(np.nanargmax(row)) for row in _curve(records, RETURN) if np.isfinite(row).any()]
+    return sorted({*range(0, last, step), last, *best})
 
 
 def digest(run: Run) -> str:

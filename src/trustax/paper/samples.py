@@ -74,8 +74,7 @@ def _speed(outcome: Outcome) -> Runs:
 
 
 def _human_normalized_best(outcome: Outcome, task: str) -> Runs:
-    finished = outcome.returns[np.isfinite(outcome.returns).any(axis=1)]  # a seed without an episode has no best
-    return human_normalized(np.nanmax(finished, axis=1), *HUMAN_SCORES[task]) if len(finished) else np.array([])
+    return human_normalized(outcome.best, *HUMAN_SCORES[task])
 
 
 def _found(name: str, protocol: str, columns: Sequence[Measured], outcomes: Sequence[Outcome]) -> Samples:

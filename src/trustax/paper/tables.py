@@ -28,6 +28,8 @@ from trustax.paper.tasks import TASKS
 
 NUMBERS = {"table-1": "Table 1. ", "table-1-full": "Table 1 in full. ", "table-2": "Table 2. ", "table-3": "Table 3. "}
 TABLES = [*NUMBERS, "minigrid", "ablation", "cost"]
+CONTAINED = "table-1"
+"""Stands in the full table too."""
 REFERENCES = {
     "table-1": "MCPO N=10",
     "table-1-full": "MCPO N=10",

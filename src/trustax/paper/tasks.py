@@ -53,12 +53,13 @@ class Task:
         known = {field.name for field in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
         return replace(algorithm, **{name: getattr(self, name) for name in names if name in known})  # type: ignore[type-var]
 
-    def __str__(self) -> str:
-        return (
-            f"{self.num_envs} environments × {self.horizon} steps an iteration, {self.num_epochs} epochs of "
-            f"{self.num_minibatches} minibatches, learning rate {self.learning_rate:g}, c₁ {self.value_cost:g}, "
-            f"c₂ {self.entropy_cost:g}"
-        )
+    def told(self, algorithm: Algorithm) -> str:
+        """What it sets of a run of the algorithm."""
+        told = f"{self.num_envs} environments × {self.horizon} steps an iteration"
+        if isinstance(algorithm, FirstOrder):
+            told += f", {self.num_epochs} epochs of {self.num_minibatches} minibatches"
+            told += f", learning rate {self.learning_rate:g}, c₁ {self.value_cost:g}, c₂ {self.entropy_cost:g}"
+        return told
 
 
 def _mujoco(name: str) -> Task:

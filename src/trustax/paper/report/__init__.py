@@ -43,8 +43,6 @@ def write_report(results: Path, path: Path, figures: bool = True) -> Path:
     >>> write_report(folder, folder / "report.html", figures=False).name
     'report.html'
     """
-    if not results.is_dir():
-        raise TrustaxError(f"{results} is no folder of results; trustax reproduce makes one")
     plotly = _plotly()  # before the work, lest it be in vain
     page = _page(_data(results, figures), plotly)
     write_whole(path, page)

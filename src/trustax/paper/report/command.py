@@ -6,6 +6,7 @@ from typing import Annotated
 
 import tyro
 
+from trustax.errors import TrustaxError
 from trustax.paper.page import write_page
 from trustax.paper.report import write_report
 
@@ -25,8 +26,8 @@ class Report:
     """Draw the paper's figures too."""
 
     def __call__(self) -> None:
-        if self.output.suffix == ".md":
-            path = write_page(self.results, self.output)
-        else:
-            path = write_report(self.results, self.output, self.figures)
+        if not self.results.is_dir():
+            raise TrustaxError(f"{self.results} is no folder of results; trustax reproduce makes one")
+        write = write_page if self.output.suffix == ".md" else write_report
+        path = write(self.results, self.output, self.figures)
         print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")

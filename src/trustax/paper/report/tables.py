@@ -9,8 +9,9 @@ from trustax.paper.experiments import PROTOCOLS
 from trustax.paper.layout import Column, Estimate, PaperTable, ours, seeds, theirs
 from trustax.paper.report.curves import differences, numbers, task_name
 from trustax.paper.results import Outcome
-from trustax.paper.tables import TABLES, table
+from trustax.paper.tables import CONTAINED, TABLES, table
 from trustax.paper.targets import BEST_OF, TARGETS, Target
+from trustax.paper.tasks import TASKS
 
 PLAIN = "ran"
 """The verdict of a cell that ran in full and that the paper has no number for."""
@@ -41,6 +42,8 @@ def _table(name: str, found: dict[str, PaperTable]) -> dict[str, Any]:
         "name": name,
         "title": first.title,
         "tasks": [column.key for column in first.columns],
+        "counted": [column.key in TASKS for column in first.columns],
+        "contained": name == CONTAINED,
         "protocols": contents,
         "alike": all(content == contents[next(iter(found))] for content in contents.values()),
     }

@@ -4,7 +4,8 @@ function overviewPage(place, data) {
   if (data.curves.length === 0) {
     place.append(notice("Nothing has been run yet: here are the paper’s numbers alone. To begin:", ...data.commands));
   }
-  const total = tally(distinctCells(data.tables));
+  // Table 1 stands in full once more: what is in both counts once.
+  const total = tally(data.tables.filter(({ contained }) => !contained).flatMap(countedCells));
   const comparable = total.matches + total["differs, better"] + total["differs, worse"];
   const seeds = data.curves.reduce((sum, curve) => sum + curve.values.length, 0);
   place.append(
@@ -27,7 +28,7 @@ function card(table) {
   const contents = Object.entries(table.protocols);
   const told = table.alike ? [["both protocols", contents[0][1]]] : contents;
   const states = told.map(([protocol, content]) => {
-    const found = tally(cellsOf(content));
+    const found = tally(cellsOf(table, content));
     const verdicts = Object.keys(VERDICTS).filter((verdict) => found[verdict]);
     const bar = element("div", { class: "bar", "aria-hidden": "true" });
     for (const verdict of verdicts) {
@@ -60,21 +61,13 @@ function legend(data) {
   );
 }
 
-function cellsOf(content) {
-  return content.rows.flatMap((row) => row.cells);
+// The cells that are one of the paper's numbers: not our variants, nor columns that read the same runs once more.
+function cellsOf({ counted }, { rows }) {
+  return rows.filter(({ ours }) => !ours).flatMap(({ cells }) => cells.filter((_, index) => counted[index]));
 }
 
-// Table 1 stands in full once more: what is in both counts once.
-function distinctCells(tables) {
-  const found = new Map();
-  for (const { tasks, protocols } of tables) {
-    for (const [protocol, { rows }] of Object.entries(protocols)) {
-      for (const { name, cells } of rows) {
-        cells.forEach((cell, index) => found.set(JSON.stringify([protocol, name, tasks[index]]), cell));
-      }
-    }
-  }
-  return [...found.values()];
+function countedCells(table) {
+  return Object.values(table.protocols).flatMap((content) => cellsOf(table, content));
 }
 
 function tally(cells) {
