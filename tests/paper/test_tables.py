@@ -14,7 +14,7 @@ from trustax.paper.experiments import EXPERIMENTS
 from trustax.paper.layout import PaperTable
 from trustax.paper.results import Outcome, write
 from trustax.paper.statistics import Summary
-from trustax.paper.tables import TABLES, table
+from trustax.paper.tables import TABLES, part_of, table
 from trustax.paper.targets import Target
 
 NAN = float("nan")
@@ -301,3 +301,16 @@ def test_a_narrow_terminal_wraps_and_cuts_nothing(tmp_path: Path) -> None:
 def test_an_unknown_name_is_answered_with_a_similar_one(name: str, protocol: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(TrustaxError, match=message):
         table(name, tmp_path, protocol)
+
+
+def test_a_part_of_a_table_has_the_rows_and_columns_that_were_asked_for(tmp_path: Path) -> None:
+    whole = table("table-1", tmp_path, "paper")
+    part = part_of(whole, ["PPO ε=0.3", "MCPO N=10"], ["pendulum"])
+    assert [row.name for row in part.rows] == ["PPO ε=0.3", "MCPO N=10"]
+    assert [column.key for column in part.columns] == ["pendulum", "pendulum, best"]
+    assert all(len(row.entries) == 2 for row in part.rows)
+    best_of = part_of(table("table-2", tmp_path, "paper"), ["PPO ε=0.3"], None)
+    assert [row.name for row in best_of.rows] == ["PPO"]
+    navigation = part_of(table("minigrid", tmp_path, "paper"), None, ["unlock"])
+    assert [column.key for column in navigation.columns] == ["unlock", "unlock success"]
+    assert part_of(whole, None, []) is whole

@@ -44,7 +44,8 @@ def render(part: Part, results: Path, console: Console) -> None:
 
     for protocol in part.folders:
         if part.name in tables.TABLES:
-            tables.table(part.name, results, protocol).print(console)
+            shown = tables.table(part.name, results, protocol)
+            tables.part_of(shown, part.methods, part.tasks).print(console)
         if part.name in figures.FIGURES:
             pictures = figures.save_figure(part.name, results, protocol, results / FIGURES_FOLDER)
             nothing = f"{part.name}: nothing to draw yet under the protocol {protocol}"

@@ -7,6 +7,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from trustax.errors import TrustaxError, similar_or_all
@@ -23,7 +24,7 @@ from trustax.paper.statistics import (
     probability_of_improvement,
     rescaled,
 )
-from trustax.paper.targets import CLASSIC_CONTROL, MUJOCO_CONTROL, TARGETS, Target
+from trustax.paper.targets import BEST_OF, CLASSIC_CONTROL, MUJOCO_CONTROL, TARGETS, Target
 from trustax.paper.tasks import TASKS
 
 NUMBERS = {"table-1": "Table 1. ", "table-1-full": "Table 1 in full. ", "table-2": "Table 2. ", "table-3": "Table 3. "}
@@ -63,6 +64,26 @@ def table(name: str, results: Path, protocol: str) -> PaperTable:
         aggregates=aggregates,
         aggregate_headings=["method", "IQM [95 %]", f"P({REFERENCES.get(name)} better) [95 %]"],
     )
+
+
+def part_of(shown: PaperTable, methods: Sequence[str] | None, tasks: Sequence[str] | None) -> PaperTable:
+    """The rows and columns of some methods and tasks; what is said over all of them is left out then."""
+    if not methods and not tasks:
+        return shown
+    places = [place for place, column in enumerate(shown.columns) if not tasks or _is_about(column, tasks)]
+    rows = [row for row in shown.rows if not methods or {row.name, *BEST_OF.get(row.name, ())} & set(methods)]
+    return replace(
+        shown,
+        columns=[shown.columns[place] for place in places],
+        rows=[row._replace(entries=[row.entries[place] for place in places]) for row in rows],
+        extent=f"Of all: {shown.extent}",
+        aggregates=(),
+    )
+
+
+def _is_about(column: Column, tasks: Sequence[str]) -> bool:
+    """Whether a column is a task's own, or of the same runs."""
+    return any(column.key == task or column.key.startswith((f"{task},", f"{task} ")) for task in tasks)
 
 
 def _rows(name: str, columns: Sequence[Column], samples: Samples) -> list[Row]:
