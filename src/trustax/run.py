@@ -45,7 +45,8 @@ class Run(Generic[SomeAlgorithm]):
     """Iterations after which environments that cannot be saved all begin anew, to be resumed exactly; 0: never."""
 
     def __post_init__(self) -> None:
-        name_of(self.algorithm)  # which refuses what is none
+        if isinstance(self.algorithm, type) or not isinstance(self.algorithm, Algorithm):
+            raise TrustaxError(f"an algorithm is an object, for example MCPO(memory_size=10), not {self.algorithm!r}")
         settings = vars(self.algorithm)
         if (tidy := tidied(type(self.algorithm), settings)) != settings:
             object.__setattr__(self, "algorithm", type(self.algorithm)(**tidy))

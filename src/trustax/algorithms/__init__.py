@@ -1,7 +1,5 @@
 """One file a method; `base` is the contract they all keep."""
 
-from typing import Any
-
 from trustax.algorithms.acktr import ACKTR
 from trustax.algorithms.base import Algorithm
 from trustax.algorithms.kl_adaptive import KLAdaptive
@@ -28,7 +26,7 @@ ALGORITHMS: dict[str, type] = {
 """Every method by the name it has on the command line and in files."""
 
 
-def name_of(algorithm: Any) -> str:
+def name_of(algorithm: Algorithm) -> str:
     """The name under which an algorithm is listed.
 
     >>> name_of(PPO())
@@ -37,8 +35,6 @@ def name_of(algorithm: Any) -> str:
     for name, kind in ALGORITHMS.items():
         if type(algorithm) is kind:
             return name
-    if isinstance(algorithm, type) or not isinstance(algorithm, Algorithm):
-        raise TrustaxError(f"an algorithm is an object, for example MCPO(memory_size=10), not {algorithm!r}")
     own = type(algorithm).__name__
     raise TrustaxError(f"{own} has no name yet; give it one: trustax.algorithms.ALGORITHMS['my-method'] = {own}")
 
