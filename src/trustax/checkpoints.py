@@ -35,20 +35,20 @@ def latest(run_dir: Path | str) -> Path | None:
 
 def newest(run_dir: Path | str) -> Path | None:
     """`latest`, saying so where newer ones are damaged; refused if all of them are."""
-    whole, folders = latest(run_dir), _folders(Path(run_dir))
-    if not folders or folders[0] == whole:
-        return whole
-    try:
-        _require_whole(folders[0])
-        reason = "it has just been written"
-    except CheckpointError as error:
-        reason = str(error)
-    if whole is None:
-        raise TrustaxError(
-            f"{reason}; no checkpoint of this run is whole: move {folders[0].parent} away, and it begins anew"
-        )
-    print(f"{reason}; {whole.name} is taken instead", file=sys.stderr)
-    return whole
+    damage = None
+    for folder in _folders(Path(run_dir)):
+        try:
+            _require_whole(folder)
+        except CheckpointError as error:
+            damage = damage or error
+            continue
+        if damage:
+            print(f"{damage}; {folder.name} is taken instead", file=sys.stderr)
+        return folder
+    if damage:
+        parent = checkpoint_path(run_dir, 0).parent
+        raise TrustaxError(f"{damage}; no checkpoint of this run is whole: move {parent} away, and it begins anew")
+    return None
 
 
 def prune(run_dir: Path | str, keep: int = 2) -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from trustax.check import check, report
 from trustax.envs import engine_of
-from trustax.envs.engines import bare_id
+from trustax.envs.engines import imports_module
 from trustax.errors import TrustaxError
 from trustax.evaluate import evaluate
 from trustax.journal import read_records
@@ -165,7 +165,7 @@ class Plot:
         if not self.run_dirs:
             raise TrustaxError("plot needs the folder of at least one run")
         runs = {folder: read_run(folder) for folder in self._chosen()}
-        labels = labels_of({folder.name: run for folder, run in runs.items()})
+        labels = labels_of({str(folder): run for folder, run in runs.items()})
         curves = {label: read_records(folder) for label, folder in zip(labels, runs, strict=True)}
         environments = sorted({run.env_id for run in runs.values()})
         plot_curves(curves, self.output, title=", ".join(environments), metric=self.metric)
@@ -245,7 +245,7 @@ def _report(result: Result) -> None:
     print(f"run folder      {folder}")
     if (folder / CURVE_FILE).exists():  # there is none where no episode has ended
         print(f"learning curve  {folder / CURVE_FILE}")
-    named = f" --env-id {result.run.env_id}" if ":" in bare_id(result.run.env_id) else ""
+    named = f" --env-id {result.run.env_id}" if imports_module(result.run.env_id) else ""
     print(f"next            trustax evaluate {folder}{named}")
 
 
@@ -258,7 +258,7 @@ def _environment_of(run: Run, other: str | None) -> str:
 
 def _refuse_imports(run: Run) -> None:
     """Files are safe to open: an environment that is named in one must not make us import a module."""
-    if ":" in bare_id(run.env_id):
+    if imports_module(run.env_id):
         raise TrustaxError(
             f"the run's environment {run.env_id!r} imports a module, which a file may not ask for; name it yourself: "
             f"--env-id {run.env_id}"

@@ -11,7 +11,7 @@ from trustax import checkpoint, checkpoints
 from trustax.agent import Agent, spec_from_json, spec_to_json
 from trustax.algorithms.mcpo import MCPOState
 from trustax.envs import CompiledEnvironment, HostEnvironment
-from trustax.envs.engines import bare_id, is_known
+from trustax.envs.engines import imports_module, is_known
 from trustax.errors import TrustaxError
 from trustax.manifest import CheckpointError
 from trustax.run import RUN_FILE, Run, from_json, read_run, to_json, write_run
@@ -113,8 +113,7 @@ class Keeper:
         env_id = self._run.env_id
         if not is_known(env_id):  # it was made of an object, by whose name it goes
             return f"trustax.train(..., run_dir='{self.folder}', resume=True)"
-        # A file may not have modules imported, so the user names such an environment once more.
-        return f"trustax resume {self.folder}" + (f" --env-id {env_id}" if ":" in bare_id(env_id) else "")
+        return f"trustax resume {self.folder}" + (f" --env-id {env_id}" if imports_module(env_id) else "")
 
     def last_good(self) -> str:
         saved = None if self.folder is None else checkpoints.latest(self.folder)

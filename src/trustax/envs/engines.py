@@ -84,6 +84,15 @@ def is_known(env_id: str) -> bool:
         return False
 
 
+def imports_module(env_id: str) -> bool:
+    """Whether to make it means to import a module that registers it, which no file may ask for.
+
+    >>> imports_module("gymnasium:my_module:Mine-v0"), imports_module("gymnasium:CartPole-v1")
+    (True, False)
+    """
+    return ":" in bare_id(env_id)
+
+
 def bare_id(env_id: str) -> str:
     """An id without its engine.
 

@@ -143,7 +143,8 @@ class NativeEnvironment:
         self._num_envs = num_envs
 
     def reset(self, start: int = 0) -> tuple[NativeState, Array]:
-        _require_sound(self._definition)
+        if self._definition not in DEFINITIONS.values():
+            _require_sound(self._definition)
         return jit_once(partial(self._reset, start))()
 
     def _reset(self, start: int) -> tuple[NativeState, Array]:
