@@ -5,6 +5,7 @@ import sys
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Generic
 
 import numpy as np
@@ -246,7 +247,7 @@ def _report(result: Result) -> None:
     if (folder / CURVE_FILE).exists():  # there is none where no episode has ended
         print(f"learning curve  {folder / CURVE_FILE}")
     named = f" --env-id {result.run.env_id}" if imports_module(result.run.env_id) else ""
-    print(f"next            trustax evaluate {folder}{named}")
+    print(f"next            trustax evaluate {quote(str(folder))}{named}")
 
 
 def _environment_of(run: Run, other: str | None) -> str:

@@ -137,7 +137,7 @@ def draw(curves: Mapping[str, Curve], title: str | None, label: str) -> Figure:
     label_axes(axes, label, max(int(curve.steps[-1]) for curve in curves.values()))
     if title:
         axes.set_title(title)
-    axes.annotate(
+    explanation = axes.annotate(
         _explanation(list(curves.values())),
         xy=(0, 1),
         xytext=(0, 9),
@@ -146,6 +146,7 @@ def draw(curves: Mapping[str, Curve], title: str | None, label: str) -> Figure:
         color=FAINT_INK,
         fontsize=9,
     )
+    explanation.set_in_layout(False)  # it may stand above the legend: no room is needed beside it
     _add_legend(figure, lines, list(curves))
     return figure
 

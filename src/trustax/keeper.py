@@ -3,6 +3,7 @@
 import dataclasses
 import time
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import jax
@@ -113,7 +114,7 @@ class Keeper:
         env_id = self._run.env_id
         if not is_known(env_id):  # it was made of an object, by whose name it goes
             return f"trustax.train(..., run_dir='{self.folder}', resume=True)"
-        return f"trustax resume {self.folder}" + (f" --env-id {env_id}" if imports_module(env_id) else "")
+        return f"trustax resume {quote(str(self.folder))}" + (f" --env-id {env_id}" if imports_module(env_id) else "")
 
     def last_good(self) -> str:
         saved = None if self.folder is None else checkpoints.latest(self.folder)
