@@ -309,7 +309,7 @@ def test_a_part_of_a_table_has_the_rows_and_columns_that_were_asked_for(tmp_path
     assert [row.name for row in part.rows] == ["PPO ε=0.3", "MCPO N=10"]
     assert [column.key for column in part.columns] == ["pendulum", "pendulum, best"]
     assert all(len(row.entries) == 2 for row in part.rows)
-    best_of = part_of(table("table-2", tmp_path, "paper"), ["PPO ε=0.3"], None)
+    best_of = part_of(table("table-2", tmp_path, "paper"), ["PPO ε=0.5"], None)
     assert [row.name for row in best_of.rows] == ["PPO"]
     navigation = part_of(table("minigrid", tmp_path, "paper"), None, ["unlock"])
     assert [column.key for column in navigation.columns] == ["unlock", "unlock success"]
