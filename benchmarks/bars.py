@@ -94,12 +94,11 @@ BARS = [
 ]
 
 
-def bars_table(measurements: list[Measurement]) -> str:
+def bars_table(measurements: list[Measurement], bars: list[Bar], title: str = "bar") -> str:
     """Every bar, and whether it was met."""
-    best = at_their_best(measurements)
-    lines = ["| bar | must | aim | measured | met |", "|---|---|---|---|---|"]
-    for bar in BARS:
-        value = bar.measure(best)
+    lines = [f"| {title} | must | aim | measured | met |", "|---|---|---|---|---|"]
+    for bar in bars:
+        value = bar.measure(measurements)
         shown = "" if value is None else f"{value:.3g}{bar.unit}"
         lines.append(
             f"| {bar.what} | {bar.must:g}{bar.unit} | {bar.aim:g}{bar.unit} | {shown} | {bar.verdict(value)} |"

@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import Any
 
 import machine
-from bars import Measurement, Row, bars_table, first_run_line, ranking, speeds_table
+from bars import BARS, Measurement, Row, at_their_best, bars_table, first_run_line, ranking, speeds_table
 from contenders import PACKAGES, PEERS, ROOT, SETTINGS, Contender, contenders, install_peers, measure
 
 RESULTS = ROOT / "results" / "benchmarks" / "compare.json"
@@ -95,7 +95,7 @@ def report(outcome: dict[str, Any]) -> str:
     packages = ", ".join(f"{package} {' and '.join(sorted(versions[package]))}" for package in sorted(versions))
     paragraphs = [
         f"{machine.in_words(outcome['machine'])}; {packages}.",
-        bars_table(measurements),
+        bars_table(at_their_best(measurements), BARS),
         speeds_table(measurements),
         first_run_line(measurements),
     ]

@@ -3,7 +3,8 @@
 usage: python benchmarks/scaling.py [PART ...]              memory, seeds, environments, horizon; all of them by default
        python benchmarks/scaling.py seeds --sizes 1 16 256  other sizes than those of the device's list
        python benchmarks/scaling.py seeds --methods rejax   a peer's seeds side by side; its package must be there
-       python benchmarks/scaling.py --draw                  draw what was kept, of all devices, into docs/scaling.png
+       python benchmarks/scaling.py --table                 what was kept, of all devices, as Markdown
+       python benchmarks/scaling.py --draw                  and drawn, in docs/scaling.png
 
 Each measurement goes into results/benchmarks/scaling-<device>.json as soon as it is taken, in the place of an earlier
 one of the same kind. Measuring needs no matplotlib.
@@ -24,16 +25,11 @@ import contenders
 import machine
 from bars import PENDULUM
 from contenders import SETTINGS, Contender
+from scaled import MCPO, METHODS, PPO, REJAX, draw, tables
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results" / "benchmarks"
 PICTURE = ROOT / "docs" / "scaling.png"
-LABELS = {
-    "memory": "policies in the memory",
-    "seeds": "seeds",
-    "environments": "environments of each seed",
-    "horizon": "steps of a rollout",
-}
 SIZES = {
     "memory": (1, 2, 5, 10, 20, 40, 100, 400, 1000),
     "seeds": (1, 2, 4, 8, 16),
@@ -46,7 +42,6 @@ SIZES_OF_AN_ACCELERATOR = SIZES | {
 }
 NUM_MINIBATCHES = SETTINGS["num_envs"] * SETTINGS["horizon"] // SETTINGS["minibatch_size"]
 AXES = {"seeds": "num_seeds", "environments": "num_envs", "horizon": "horizon"}
-MCPO, PPO, REJAX = "MCPO", "PPO", "rejax"
 HAS = {PPO: tuple(AXES), REJAX: ("seeds",)}
 """The parts that are measured of a method, where not all are: PPO has no memory."""
 
@@ -55,15 +50,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART")
     parser.add_argument("--sizes", nargs="+", type=int)
-    parser.add_argument("--methods", nargs="+", choices=[MCPO, PPO, REJAX], default=[MCPO, PPO])
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=[MCPO, PPO])
     parser.add_argument("--iterations", type=int, default=5, help="timed, after two that are not")
     parser.add_argument("--patience", type=float, default=300, help="seconds after which a measurement is given up")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the outcome is kept")
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--draw", action="store_true")
     options = parser.parse_args()
-    if options.draw:
+    if options.table or options.draw:
         files = sorted(options.folder.glob("scaling-*.json"))
-        return draw([json.loads(path.read_text(encoding="utf-8")) for path in files], PICTURE)
+        devices = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+        return draw(devices, PICTURE) if options.draw else print(tables(devices))
     if unknown := [part for part in options.parts if part not in SIZES]:
         parser.error(f"there is no part {unknown[0]!r}; there is {', '.join(SIZES)}")
     wanted = options.parts or list(SIZES), options.methods, options.sizes
@@ -139,43 +136,6 @@ def merge(kept: list[dict[str, Any]], measured: dict[str, Any]) -> list[dict[str
         return list(SIZES).index(measurement["part"]), measurement["method"], measurement["size"]
 
     return sorted([*(old for old in kept if kind(old) != kind(measured)), measured], key=kind)
-
-
-def draw(devices: list[dict[str, Any]], path: Path) -> None:
-    """Small multiples: a panel a part, a line a method and device, both axes logarithmic."""
-    import matplotlib
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
-
-    from trustax.curve import COLOURS, LINE_STYLES, STYLE
-    from trustax.terminal import short_count
-
-    with matplotlib.rc_context(STYLE | {"axes.grid.axis": "both"}):
-        figure = Figure(figsize=(11.0, 3.6))
-        panels = figure.subplots(1, len(SIZES), sharey=True)
-        lines = {}
-        for axes, part in zip(panels, SIZES, strict=True):
-            for number, device in enumerate(devices):
-                for colour, method in zip(COLOURS, (MCPO, PPO, REJAX), strict=False):
-                    if points := _line(device["measurements"], part, method):
-                        label = f"{method}, {device['device']['name']}"
-                        style = LINE_STYLES[number % len(LINE_STYLES)]
-                        (lines[label],) = axes.plot(*points, style, marker="o", markersize=4, color=colour)
-            axes.set(xscale="log", yscale="log", xlabel=LABELS[part])
-            for axis in (axes.xaxis, axes.yaxis):
-                axis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
-                axis.set_minor_formatter("")
-        panels[0].set_ylabel("environment steps a second")
-        figure.legend(lines.values(), lines.keys(), loc="outside upper left", ncols=len(lines))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
-    print(path)
-
-
-def _line(measurements: list[dict[str, Any]], part: str, method: str) -> tuple[list[int], list[float]] | None:
-    """Sizes and median speeds; what failed is left out."""
-    chosen = [m for m in measurements if (m["part"], m["method"]) == (part, method) and "steps_per_second" in m]
-    return ([m["size"] for m in chosen], [median(m["steps_per_second"]) for m in chosen]) if chosen else None
 
 
 if __name__ == "__main__":

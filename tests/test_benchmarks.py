@@ -15,9 +15,8 @@ import trustax as tx
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
-bars, breakdown, compare, contenders, machine, parts, scaling = (
-    import_module(name) for name in ("bars", "breakdown", "compare", "contenders", "machine", "parts", "scaling")
-)
+MODULES = ("bars", "breakdown", "compare", "contenders", "machine", "parts", "scaled", "scaling")
+bars, breakdown, compare, contenders, machine, parts, scaled, scaling = (import_module(name) for name in MODULES)
 
 SB3, MCPO = "Pendulum-v1: Stable-Baselines3 PPO", "Pendulum-v1: Trustax MCPO N=10"
 
@@ -27,7 +26,8 @@ def measured(name: str, *speeds: float, threads: str = "all", memory: float = 50
 
 
 def verdicts(measurements: list[dict[str, Any]]) -> dict[str, str]:
-    rows = [line.strip("| ").split(" | ") for line in bars.bars_table(measurements).splitlines()[2:]]
+    table = bars.bars_table(bars.at_their_best(measurements), bars.BARS)
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
     return {row[0]: row[-1] for row in rows}
 
 
@@ -105,6 +105,25 @@ def test_scaling_replaces_a_measurement_of_the_same_kind() -> None:
 
     kept = scaling.merge(scaling.merge([of("seeds", 2, 1.0)], of("memory", 10, 3.0)), of("seeds", 2, 9.0))
     assert kept == [of("memory", 10, 3.0), of("seeds", 2, 9.0)]
+
+
+def test_scaling_has_a_column_for_each_size_and_a_row_for_each_method_and_device() -> None:
+    def of(part: str, size: int, method: str, *speeds: float) -> dict[str, Any]:
+        outcome = {"steps_per_second": list(speeds)} if speeds else {"failed": "it took too long"}
+        return {"part": part, "size": size, "method": method} | outcome
+
+    gpu = [of("memory", 5, "MCPO", 1e5), of("memory", 1000, "MCPO", 9e4), of("seeds", 10, "MCPO", 1e6, 9e5, 2e6)]
+    cpu = [of("seeds", 1, "PPO", 78_300.0), of("seeds", 10, "PPO")]
+    devices = [{"device": {"name": name}, "measurements": of} for name, of in (("CPU", cpu), ("NVIDIA H200", gpu))]
+    bars_of_the_gpu, memory, seeds, *_ = scaled.tables(devices).split("\n\n")
+    assert [line.split(" | ")[-1] for line in bars_of_the_gpu.splitlines()[2:]] == ["aim |", "not measured |", "must |"]
+    assert memory.splitlines()[2:] == ["| MCPO, NVIDIA H200 | 100k | 90k |"]
+    assert seeds.splitlines() == [
+        "| seeds | 1 | 10 |",
+        "|---|---|---|",
+        "| PPO, CPU | 78.3k |  |",
+        "| MCPO, NVIDIA H200 |  | 1M |",
+    ]
 
 
 def test_the_floor_is_the_slower_of_computing_and_moving() -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_benchmarks import bars
+from tests.test_benchmarks import bars, scaled
 from trustax.paper.layout import PaperTable
 from trustax.paper.results import digest, read_file
 from trustax.paper.tables import table
+from trustax.terminal import short_count
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -54,7 +55,7 @@ def test_a_kept_outcome_is_named_after_its_run_so_that_the_same_run_takes_its_pl
     assert [path.name for path in files if path.stem.split("__")[-2] != digest(read_file(path).run)] == []
 
 
-@pytest.mark.parametrize("script", ["compare", "breakdown", "environments", "launches"])
+@pytest.mark.parametrize("script", ["compare", "breakdown", "environments", "launches", "scaling"])
 def test_a_page_has_the_tables_that_its_script_prints(script: str) -> None:
     command = [sys.executable, ROOT / "benchmarks" / f"{script}.py", "--table"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -73,6 +74,15 @@ def test_the_readmes_speeds_are_the_medians() -> None:
     memory = bars.most(SPEEDS, "Pendulum-v1: Trustax MCPO N=10", "peak_memory_mb")
     start = bars.first_run_line(SPEEDS).removesuffix(".")
     assert f"{start}, and needs at most {memory:.0f} MB (MCPO N=10)." in README
+
+
+def test_the_readmes_speeds_on_a_gpu_are_those_that_were_kept() -> None:
+    path = ROOT / "results" / "benchmarks" / "scaling-nvidia-h200.json"
+    kept = json.loads(path.read_text(encoding="utf-8"))["measurements"]
+    wanted = [(10, scaled.MCPO), (256, scaled.MCPO), (256, scaled.PPO), (256, scaled.REJAX)]
+    ten, many, ppo, rejax = (short_count(scaled.speed(kept, "seeds", size, method)) for size, method in wanted)
+    assert f"MCPO N=10 makes {ten} steps/s with 10 seeds and {many} with 256" in README
+    assert f"with 256, our PPO makes {ppo} and rejax's {rejax}." in README
 
 
 def test_the_readmes_returns_are_those_of_the_runs() -> None:

@@ -1,0 +1,106 @@
+"""What `scaling.py` has measured, of all devices: tables, the bars of one GPU, and a picture. Nothing is measured here.
+
+A measurement names its `part`, the `size` that was varied, the `method`, and `steps_per_second`, or why it `failed`.
+"""
+
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bars import Bar, Measurement, bars_table
+
+MCPO, PPO, REJAX = "MCPO", "PPO", "rejax"
+METHODS = (MCPO, PPO, REJAX)
+PARTS = {
+    "memory": "policies in the memory",
+    "seeds": "seeds",
+    "environments": "environments of each seed",
+    "horizon": "steps of a rollout",
+}
+"""What is varied, and how it is called."""
+BARS_OF = {
+    "NVIDIA H200": [
+        Bar("MCPO N=10, 10 seeds, steps/s", 0.5, 1, lambda ms: _millions(ms, "seeds", 10), " million"),
+        Bar("MCPO N=10, 256 seeds, steps/s", 5, 8, lambda ms: _millions(ms, "seeds", 256), " million"),
+        Bar("MCPO N=1000 / N=5, one seed", 0.85, 0.95, lambda ms: _ratio(ms, ("memory", 1000), ("memory", 5))),
+    ]
+}
+
+
+def speed(measurements: list[Measurement], part: str, size: int, method: str = MCPO) -> float | None:
+    """The median of what was measured, in steps a second; None where nothing was."""
+    kind = (part, size, method)
+    found = [m for m in measurements if (m["part"], m["size"], m["method"]) == kind and "steps_per_second" in m]
+    return median(found[0]["steps_per_second"]) if found else None
+
+
+def _millions(measurements: list[Measurement], part: str, size: int) -> float | None:
+    found = speed(measurements, part, size)
+    return found / 1e6 if found else None
+
+
+def _ratio(measurements: list[Measurement], these: tuple[str, int], those: tuple[str, int]) -> float | None:
+    ours, theirs = speed(measurements, *these), speed(measurements, *those)
+    return ours / theirs if ours and theirs else None
+
+
+def tables(devices: list[dict[str, Any]]) -> str:
+    """The bars of a device that has some, and all speeds, as Markdown."""
+    bars = [
+        bars_table(device["measurements"], BARS_OF[name], name)
+        for device in devices
+        if (name := device["device"]["name"]) in BARS_OF
+    ]
+    return "\n\n".join([*bars, *(_table(devices, part) for part in PARTS)])
+
+
+def _table(devices: list[dict[str, Any]], part: str) -> str:
+    """A row for each method and device, a column for each size."""
+    from trustax.terminal import short_count
+
+    sizes = sorted({m["size"] for device in devices for m in device["measurements"] if m["part"] == part})
+    lines = [f"| {PARTS[part]} | {' | '.join(map(str, sizes))} |", f"|---{'|---' * len(sizes)}|"]
+    for device in devices:
+        for method in METHODS:
+            speeds = [speed(device["measurements"], part, size, method) for size in sizes]
+            if any(speeds):
+                cells = [short_count(one) if one else "" for one in speeds]
+                lines.append(f"| {method}, {device['device']['name']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def draw(devices: list[dict[str, Any]], path: Path) -> None:
+    """Small multiples: a panel a part, a line a method and device, both axes logarithmic."""
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
+
+    from trustax.curve import COLOURS, LINE_STYLES, STYLE
+    from trustax.terminal import short_count
+
+    with matplotlib.rc_context(STYLE | {"axes.grid.axis": "both"}):
+        figure = Figure(figsize=(11.0, 3.6))
+        panels = figure.subplots(1, len(PARTS), sharey=True)
+        lines = {}
+        for axes, part in zip(panels, PARTS, strict=True):
+            for number, device in enumerate(devices):
+                for colour, method in zip(COLOURS, METHODS, strict=False):
+                    if points := _line(device["measurements"], part, method):
+                        label = f"{method}, {device['device']['name']}"
+                        style = LINE_STYLES[number % len(LINE_STYLES)]
+                        (lines[label],) = axes.plot(*points, style, marker="o", markersize=4, color=colour)
+            axes.set(xscale="log", yscale="log", xlabel=PARTS[part])
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
+                axis.set_minor_formatter("")
+        panels[0].set_ylabel("environment steps a second")
+        figure.legend(lines.values(), lines.keys(), loc="outside upper left", ncols=len(lines))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    print(path)
+
+
+def _line(measurements: list[Measurement], part: str, method: str) -> tuple[list[int], list[float]] | None:
+    """Sizes and median speeds; what failed is left out."""
+    chosen = [m for m in measurements if (m["part"], m["method"]) == (part, method) and "steps_per_second" in m]
+    return ([m["size"] for m in chosen], [median(m["steps_per_second"]) for m in chosen]) if chosen else None
