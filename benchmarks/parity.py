@@ -5,6 +5,7 @@ usage: python benchmarks/parity.py            trains what `results/parity.json` 
 The peers are installed into `.venv-peers` on the first call; PyTorch stays out of the project's own environment.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -38,6 +39,7 @@ def peer_return(method: str, seed: int) -> float:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     for method, algorithm in OURS.items():
         if f"trustax {method}" not in kept:

@@ -1,7 +1,7 @@
 """Sound environments pass the check; each way to break one is found, named, and told what to do."""
 
 import io
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -13,6 +13,7 @@ from tests.probes import ConstantReward
 from trustax.check import Finding, check, report
 from trustax.envs.trial import play
 from trustax.errors import TrustaxError
+from trustax.types import BoxActions, EnvSpec
 
 
 class Walk(gymnasium.Env):
@@ -243,6 +244,20 @@ def test_a_definition_in_jax_is_held_to_its_spec() -> None:
 
     assert found(ConstantReward(), "observations").verdict == "good"
     assert "observe gives the shape (2,), but its spec says (1,)" in found(Careless(), "random play").seen
+
+
+def test_who_writes_in_jax_is_advised_in_its_words() -> None:
+    class Forever(ConstantReward):
+        spec: ClassVar = EnvSpec((1,), BoxActions((-50.0,), (50.0,)))
+
+        def step(self, state: Any, action: Any) -> tuple[Any, Any, Any]:
+            return state, state + 1, state > 0
+
+    advice = {finding.subject: finding.advice for finding in check(Forever())}
+    assert "to declare ±1 and to scale in step" in advice["actions"]
+    assert "set time_limit" in advice["endings"]
+    assert "reset must use its key" in advice["other seeds"]
+    assert "gymnasium" not in " ".join(advice.values())
 
 
 def test_an_id_that_does_not_exist_is_no_finding() -> None:

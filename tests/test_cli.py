@@ -89,6 +89,7 @@ def test_help_and_version_cost_nothing(capsys: pytest.CaptureFixture[str]) -> No
         ("train mcpo --env-id CartPole-v1 --kl-cost-rule free", "invalid choice 'free'"),
         ("train mcpo --env-id CartPole-v1 --num-seeds 0", "num_seeds must be at least 1, not 0"),
         ("train mcpo --env-id CartPool-v1", "there is no environment 'CartPool-v1'; did you mean CartPole-v1"),
+        ("train mcpo --env-id CartPole-v1 --kl-cost-min 20", "kl_cost_min must not be above kl_cost_max, but 20.0"),
         ("train mcpo --env-id gymnasium:MountainCar-v0 --run-dir /proc/run", "/proc/run cannot be written"),
         ("check CartPool-v1", "there is no environment 'CartPool-v1'; did you mean CartPole-v1"),
         ("check", "Missing from trustax check: ENV"),
@@ -103,6 +104,12 @@ def test_a_mistake_is_answered_in_one_line(arguments: str, message: str, capsys:
     assert message in err
     assert len(err.strip().splitlines()) == 1
     assert err.startswith("trustax: ")
+
+
+def test_nothing_is_said_of_an_environment_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run("train mcpo --env-id native:Pendulum-v2", capsys)
+    assert (code, out) == (2, "")
+    assert "native has no environment 'Pendulum-v2'; did you mean Pendulum-v1?" in err
 
 
 def test_an_environment_is_checked(capsys: pytest.CaptureFixture[str]) -> None:

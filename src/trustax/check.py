@@ -19,7 +19,8 @@ from rich.text import Text
 from trustax.envs import ENGINES, Environment, engine_of
 from trustax.envs.engines import bare_id
 from trustax.envs.gymnasium import registered
-from trustax.envs.trial import BOUND_STEPS, MIN_EPISODES, SEEDS, Trial, describe, play
+from trustax.envs.raised import describe
+from trustax.envs.trial import BOUND_STEPS, MIN_EPISODES, SEEDS, Trial, play
 from trustax.errors import TrustaxError
 from trustax.types import BoxActions, DiscreteActions, MultiDiscreteActions
 
@@ -104,9 +105,10 @@ def _actions(trial: Trial) -> Finding:
     smallest, largest = SENSIBLE_REACH
     if ((reach >= smallest) & (reach <= largest)).all():
         return Finding("good", "actions", seen)
-    advice = "a new policy acts within about ±1: gymnasium.wrappers.RescaleAction(env, -1, 1) suits it to the bounds"
+    wrapper, by_hand = "gymnasium.wrappers.RescaleAction(env, -1, 1)", "to declare ±1 and to scale in step"
+    advice = f"a new policy acts within about ±1: {by_hand if trial.in_jax else wrapper} suits it to the bounds"
     if np.isinf(reach).any():
-        advice = "exploring goes far where nothing holds it: give action_space bounds"
+        advice = "exploring goes far where nothing holds it: give its actions bounds"
     return Finding("look", "actions", seen, advice)
 
 
@@ -156,14 +158,16 @@ def _endings(trial: Trial) -> Iterator[Finding]:
         yield Finding("look", "flags", trial.faults["flags"], "return bool(terminated) and bool(truncated)")
     episodes = trial.episodes
     if not episodes:
-        advice = "fine if episodes are long; if they never end, set a time limit: gymnasium.wrappers.TimeLimit"
+        limit = "time_limit" if trial.in_jax else "a time limit: gymnasium.wrappers.TimeLimit"
+        advice = f"fine if episodes are long; if they never end, set {limit}"
         yield Finding("look", "endings", f"no episode ended within {trial.num_steps} steps", advice)
         return
     lengths = [episode.length for episode in episodes]
     longest = [episode for episode in episodes if episode.length == max(lengths)]
     shared = len(longest) >= MIN_EPISODES and (max(lengths) >= SHORTEST_LIMIT or min(lengths) == max(lengths) > 1)
     number = f"{'all' if len(longest) == len(lengths) else len(longest)} of {len(lengths)} episodes"
-    advice = "at a time limit return truncated=True and terminated=False: a cut episode still has a future to value"
+    rule = "leave a time limit to time_limit" if trial.in_jax else "at one return truncated=True and terminated=False"
+    advice = f"{rule}: a cut episode still has a future to value"
     if shared and all(episode.terminated and episode.truncated for episode in longest):
         seen = f"{number} terminated at the very step {max(lengths)} that truncated them"
         yield Finding("bad", "endings", seen, advice)
@@ -185,6 +189,8 @@ def _endings(trial: Trial) -> Iterator[Finding]:
 
 def _same_seed(trial: Trial, again: Trial) -> Finding:
     advice = "begin reset with super().reset(seed=seed), and draw every random number from self.np_random"
+    if trial.in_jax:
+        advice = "draw every random number from the key that reset is given, or from one kept in the state"
     pairs = [(getattr(trial, name), getattr(again, name)) for name in ("observation", "reward", "ended")]
     if all(np.array_equal(one, other, equal_nan=True) for one, other in pairs):
         return Finding("good", "same seed", "the same episodes, to the bit")
@@ -198,7 +204,8 @@ def _same_seed(trial: Trial, again: Trial) -> Finding:
 def _other_seeds(trial: Trial) -> Finding:
     one, other = (trial.observation[:, seed] for seed in range(len(SEEDS)))
     if np.array_equal(one, other, equal_nan=True):
-        advice = "fine if nothing is random in it; otherwise reset must hand its seed on: super().reset(seed=seed)"
+        remedy = "use its key" if trial.in_jax else "hand its seed on: super().reset(seed=seed)"
+        advice = f"fine if nothing is random in it; otherwise reset must {remedy}"
         return Finding("look", "other seeds", "the same episodes", advice)
     starts = [trial.observation[1:][trial.restarted[:, 0, env], 0, env] for env in range(trial.reward.shape[2])]
     repeated = all(np.array_equal(a, b) for of_env in starts for a, b in pairwise(of_env))

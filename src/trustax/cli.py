@@ -111,12 +111,15 @@ def _usage() -> str:
 
 def _preset(algorithm: Any, options: Sequence[str]) -> Any:
     """The run from which the options differ: that of the task which is named by --task or --env-id, if there is one."""
+    from trustax.envs import engine_of
     from trustax.paper.tasks import task, task_of
     from trustax.run import Run
 
     name, env_id = (_value_of(option, options) for option in ("task", "env-id"))
     if name and env_id:
         raise TrustaxError(f"--task {name} and --env-id {env_id} both name an environment; give one of them")
+    if env_id:
+        engine_of(env_id)  # what no engine has is refused before anything is said of it
     chosen = task(name) if name else task_of(env_id) if env_id else None
     if chosen is None:
         return Run(algorithm=algorithm, env_id="")

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trustax.run import Run, to_json
+from trustax.run import Run, settings_of
 
-UNTOLD = {"seed", "num_seeds", "total_timesteps", "env_id", "algorithm"}
+UNTOLD = {"seed", "num_seeds", "total_timesteps", "env_id"}
 """What no label is made of: a curve shows it, or it is told in another way."""
 
 
@@ -19,7 +19,7 @@ def labels_of(runs: Mapping[str, Run]) -> list[str]:
     """
     several = len({run.env_id for run in runs.values()}) > 1
     named = [run.algorithm_name + (f" {run.env_id}" if several else "") for run in runs.values()]
-    settings = [_settings(run) for run in runs.values()]
+    settings = [settings_of(run, UNTOLD) for run in runs.values()]
     told = []
     for label, own in zip(named, settings, strict=True):
         alike = [other for name, other in zip(named, settings, strict=True) if name == label]
@@ -29,8 +29,3 @@ def labels_of(runs: Mapping[str, Run]) -> list[str]:
 
 def _differing(settings: Sequence[dict[str, Any]]) -> list[str]:
     return [name for name in settings[0] if any(other[name] != settings[0][name] for other in settings)]
-
-
-def _settings(run: Run) -> dict[str, Any]:
-    values = to_json(run)
-    return {name: value for name, value in (values | values["algorithm"]).items() if name not in UNTOLD}

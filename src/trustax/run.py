@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -84,6 +85,13 @@ def to_json(run: Run) -> dict[str, Any]:
     fields = {field.name: getattr(run, field.name) for field in dataclasses.fields(run)}
     settings = dataclasses.asdict(run.algorithm)
     return plain(fields | {"algorithm": {"name": run.algorithm_name} | settings})
+
+
+def settings_of(run: Run, without: Collection[str]) -> dict[str, Any]:
+    """All settings side by side, the algorithm's too, but for those that are named."""
+    values = to_json(run)
+    method = values.pop("algorithm")
+    return {name: value for name, value in (values | method).items() if name not in without}
 
 
 def from_json(values: Any) -> Run:

@@ -30,6 +30,8 @@ NAMES = {
     tuple[int, ...]: "a tuple of whole numbers",
 }
 """Kinds of settings, as people call them; choices tell themselves."""
+ORDERED = [("kl_cost_min", "kl_cost_max")]
+"""Pairs of which the first must not be above the second."""
 
 
 def tidied(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
@@ -43,6 +45,9 @@ def tidied(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
     fitting = {name: _fitting(name, value, kinds.get(name)) for name, value in settings.items()}
     for name, value in fitting.items():
         _check_range(name, value)
+    for low, high in ORDERED:
+        if low in fitting and high in fitting and fitting[low] > fitting[high]:
+            raise TrustaxError(f"{low} must not be above {high}, but {fitting[low]} is above {fitting[high]}")
     return fitting
 
 

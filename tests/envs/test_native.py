@@ -177,17 +177,6 @@ def _plain(x: Any) -> Any:
     return jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
 
 
-def test_the_examples_of_the_docstrings_run() -> None:
-    import doctest
-
-    from trustax.envs import base, engines, native, spaces
-
-    for module in (base, engines, native, spaces):
-        results = doctest.testmod(module)
-        assert results.attempted > 0
-        assert results.failed == 0
-
-
 class Sloppy(NamedTuple):
     """A definition that may be wrong in one place."""
 

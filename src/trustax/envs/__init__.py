@@ -1,8 +1,9 @@
 """Environments: `make` gives one of any engine, with the axes `seed env` and NEXT_STEP autoreset."""
 
 from trustax.envs.base import CompiledEnvironment, HostEnvironment, Stepped
+from trustax.envs.definition import Definition
 from trustax.envs.engines import ENGINES, Environment, engine_of, make
-from trustax.envs.native import Definition, NativeEnvironment
+from trustax.envs.native import NativeEnvironment
 
 __all__ = [
     "ENGINES",

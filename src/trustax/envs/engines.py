@@ -13,10 +13,11 @@ import gymnasium
 
 from trustax.envs.atari import envpool_id
 from trustax.envs.base import CompiledEnvironment, HostEnvironment, Stepped
+from trustax.envs.definition import Definition
 from trustax.envs.envpool import envpool_ids, make_envpool
 from trustax.envs.gymnasium import GymnasiumHost, family_of
 from trustax.envs.gymnax import gymnax_definition, gymnax_ids
-from trustax.envs.native import DEFINITIONS, Definition, NativeEnvironment
+from trustax.envs.native import DEFINITIONS, NativeEnvironment
 from trustax.errors import TrustaxError
 
 FOR_BARE_IDS = ("native", "envpool", "gymnasium")

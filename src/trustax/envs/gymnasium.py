@@ -1,8 +1,6 @@
 """Any Gymnasium environment, registered or made by a callable, stepped from Python."""
 
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -14,6 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from trustax.envs.atari import ALE_OPTIONS, preprocess
 from trustax.envs.base import environment_seed
 from trustax.envs.minigrid import SymbolicView
+from trustax.envs.raised import blamed
 from trustax.envs.spaces import spec_of, to_batch
 from trustax.errors import TrustaxError
 from trustax.observations import flatten
@@ -57,13 +56,13 @@ class GymnasiumHost:
     def reset(self, start: int = 0) -> np.ndarray:
         _, num_envs = self._axes
         seeds = [environment_seed(seed, env, start) for seed in self._seeds for env in range(num_envs)]
-        with _blamed(self._name):
+        with blamed(self._name):
             observation, _ = self._vector.reset(seed=seeds)
             return self._seen(observation)
 
     def step(self, action: np.ndarray) -> TimeStep:
         space = self._vector.single_action_space
-        with _blamed(self._name):
+        with blamed(self._name):
             observation, reward, terminated, truncated, info = self._vector.step(
                 to_batch(np.asarray(action), space, space.dtype)
             )
@@ -94,19 +93,6 @@ class GymnasiumHost:
 
     def _wide(self, batch: np.ndarray, dtype: str) -> np.ndarray:
         return np.array(batch, dtype).reshape(self._axes + batch.shape[1:])
-
-
-@contextmanager
-def _blamed(name: str) -> Iterator[None]:
-    """What an environment raises, in one line that says where."""
-    try:
-        yield
-    except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise TrustaxError(
-            f"{name} raised {type(error).__name__} at {place.filename}:{place.lineno}: "
-            f"{' '.join(str(error).split())}; trustax check {name} plays it alone"
-        ) from error
 
 
 def _copies(env: str | Callable[[], gymnasium.Env], name: str, count: int) -> list[gymnasium.Env]:

@@ -5,11 +5,9 @@ it before, and keeps the first fault of every kind.
 """
 
 import time
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import gymnasium
@@ -19,6 +17,7 @@ from gymnasium.spaces import Box, Dict, Space, Tuple
 from trustax.envs.base import HostEnvironment
 from trustax.envs.engines import Environment, bare_id, engine_of, make
 from trustax.envs.gymnasium import GymnasiumHost
+from trustax.envs.raised import brief, describe
 from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions, TimeStep
 
 SEEDS = (0, 1)
@@ -46,6 +45,8 @@ class Trial:
     """What the copies returned; arrays start with the axes `time seed env`, observations with one row more."""
 
     spec: EnvSpec
+    in_jax: bool
+    """whether the environment is a definition in JAX"""
     observation: np.ndarray
     reward: np.ndarray
     terminated: np.ndarray
@@ -106,7 +107,8 @@ def play(env: Environment, num_steps: int | None = None) -> Trial:
     observation = np.concatenate([first, stacked("observation", first[:0])])
     nothing = np.zeros((0, len(SEEDS), NUM_ENVS), bool)
     reward, terminated, truncated = (stacked(field, nothing) for field in ("reward", "terminated", "truncated"))
-    return Trial(spec, observation, reward, terminated, truncated, faults, error)
+    in_jax = engine_of(env) in ("native", "gymnax")
+    return Trial(spec, in_jax, observation, reward, terminated, truncated, faults, error)
 
 
 def random_actions(spec: EnvSpec, num_steps: int) -> np.ndarray:
@@ -169,7 +171,7 @@ class Watched(gymnasium.Wrapper):
 def _values(returned: Any, function: str, *names: str) -> Any:
     """What a function of an environment returned, if it is what Gymnasium's interface says."""
     if not isinstance(returned, tuple) or len(returned) != len(names):
-        raise TypeError(f"{function} must return the {len(names)} values {', '.join(names)}, not {_brief(returned)}")
+        raise TypeError(f"{function} must return the {len(names)} values {', '.join(names)}, not {brief(returned)}")
     return returned
 
 
@@ -189,7 +191,7 @@ def fault_of(space: Space, value: Any, name: str = "observation") -> tuple[Fault
         return next(filter(None, faults), None)
     if isinstance(space, Box) and isinstance(value, np.ndarray | np.generic):
         return _fault_in_box(space, np.asarray(value), name)
-    return None if space.contains(value) else ("type", f"{name} is {_brief(value)}, which is not in {_brief(space)}")
+    return None if space.contains(value) else ("type", f"{name} is {brief(value)}, which is not in {brief(space)}")
 
 
 def _fault_in_box(space: Box, value: np.ndarray, name: str) -> tuple[Fault, str] | None:
@@ -205,16 +207,3 @@ def _fault_in_box(space: Box, value: np.ndarray, name: str) -> tuple[Fault, str]
     if np.isnan(value[place]):
         return "finite", entry
     return "bounds", f"{entry} is not within {space.low[place]:g} and {space.high[place]:g}"
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one line, with the place in the user's code where it was raised."""
-    ours = (str(Path(__file__).parents[1]), "site-packages")
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not any(part in f.filename for part in ours)]
-    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {_brief(error)}{place}"
-
-
-def _brief(thing: Any) -> str:
-    text = " ".join(str(thing).split())
-    return text if len(text) <= 200 else f"{text[:200]} …"

@@ -13,13 +13,13 @@ from trustax.paper.methods import METHODS, VARIANTS
 from trustax.paper.results import Outcome, read
 from trustax.paper.targets import Target
 from trustax.paper.tasks import TASKS, task_of
-from trustax.run import Run, to_json
+from trustax.run import settings_of
 from trustax.terminal import short_count, short_duration
 
 POINTS = 200
 """A curve is thinned to about this many points; its last one is kept."""
 DIGITS = 4
-OF_THE_EXPERIMENT = ("algorithm", "env_id", "total_timesteps", "num_seeds", "seed", "bootstrap_truncation")
+OF_THE_EXPERIMENT = ("env_id", "total_timesteps", "num_seeds", "seed", "bootstrap_truncation")
 """Fields of a run that do not tell one method from another."""
 
 
@@ -85,8 +85,8 @@ def differences(outcome: Outcome) -> list[str]:
     task, known = task_of(outcome.run.env_id), METHODS | VARIANTS
     if task is None or outcome.method not in known:
         return []
-    usual = _settings(task.run(known[outcome.method]))
-    return [f"{name}={value}" for name, value in _settings(outcome.run).items() if usual.get(name) != value]
+    usual, own = (settings_of(run, OF_THE_EXPERIMENT) for run in (task.run(known[outcome.method]), outcome.run))
+    return [f"{name}={value}" for name, value in own.items() if usual.get(name) != value]
 
 
 def task_name(outcome: Outcome) -> str:
@@ -124,8 +124,3 @@ def _mcpo_first(names: Iterable[str]) -> list[str]:
 def _place(outcome: Outcome) -> tuple[int, str]:
     name = task_name(outcome)
     return (list(TASKS).index(name) if name in TASKS else len(TASKS), name)
-
-
-def _settings(run: Run) -> dict[str, Any]:
-    values = to_json(run)
-    return {name: value for name, value in values.items() if name not in OF_THE_EXPERIMENT} | values["algorithm"]
