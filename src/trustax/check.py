@@ -166,7 +166,8 @@ def _endings(trial: Trial) -> Iterator[Finding]:
     longest = [episode for episode in episodes if episode.length == max(lengths)]
     shared = len(longest) >= MIN_EPISODES and (max(lengths) >= SHORTEST_LIMIT or min(lengths) == max(lengths) > 1)
     number = f"{'all' if len(longest) == len(lengths) else len(longest)} of {len(lengths)} episodes"
-    rule = "leave a time limit to time_limit" if trial.in_jax else "at one return truncated=True and terminated=False"
+    in_gymnasium = "at a time limit return truncated=True and terminated=False"
+    rule = "leave a time limit to time_limit" if trial.in_jax else in_gymnasium
     advice = f"{rule}: a cut episode still has a future to value"
     if shared and all(episode.terminated and episode.truncated for episode in longest):
         seen = f"{number} terminated at the very step {max(lengths)} that truncated them"

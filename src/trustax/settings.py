@@ -1,8 +1,9 @@
 """Whether settings make sense: the kind that a field is annotated with, and the range that goes with its name."""
 
+from collections.abc import Callable
 from numbers import Real
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from trustax.errors import TrustaxError
 
@@ -22,14 +23,6 @@ COUNTS = [
     "eigen_interval",
 ]
 FRACTIONS = ["discount", "gae_lambda", "momentum", "statistics_decay", "trust_region_weight"]
-NAMES = {
-    bool: "True or False",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    tuple[int, ...]: "a tuple of whole numbers",
-}
-"""Kinds of settings, as people call them; choices tell themselves."""
 ORDERED = [("kl_cost_min", "kl_cost_max")]
 """Pairs of which the first must not be above the second."""
 
@@ -51,32 +44,56 @@ def tidied(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
     return fitting
 
 
-def _fitting(name: str, value: Any, kind: Any) -> Any:
+def _fitting(name: str, value: Any, annotation: Any) -> Any:
     """The value as one of the kinds that an annotation allows; what is no plain setting is not looked at."""
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    for one in kinds:
-        if get_origin(one) is Literal:
-            if isinstance(value, str) and value in get_args(one):
-                return value
-        elif one not in NAMES:
-            return value
-        elif one == tuple[int, ...] and isinstance(value, list | tuple):
-            return tuple(_fitting(name, entry, int) for entry in value)
-        elif one is int and _is_number(value) and value == value // 1:
-            return int(value)
-        elif one is float and _is_number(value):
-            return value if isinstance(value, int) else float(value)
-        elif one is float and value in ("inf", "-inf"):  # as files have it
-            return float(value)
-        elif one in (bool, str) and isinstance(value, one):
-            return value
-    allowed = [repr(choice) for one in kinds if get_origin(one) is Literal for choice in get_args(one)]
-    allowed += [NAMES[one] for one in kinds if one in NAMES]
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    if not all(kind in KINDS or get_origin(kind) is Literal for kind in kinds):
+        return value
+    choices = [choice for kind in kinds for choice in get_args(kind) if get_origin(kind) is Literal]
+    if isinstance(value, str) and value in choices:
+        return value
+    plain = [KINDS[kind] for kind in kinds if kind in KINDS]
+    for kind in plain:
+        if (fitting := kind.fit(value)) is not None:
+            return fitting
+    allowed = [*map(repr, choices), *(kind.name for kind in plain)]
     raise TrustaxError(f"{name} must be {' or '.join(allowed)}, not {value!r}")
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _whole_number(value: Any) -> int | None:
+    return int(value) if _is_number(value) and value == value // 1 else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, str) and value in ("inf", "-inf"):  # as files have it
+        return float(value)
+    return None if not _is_number(value) else value if isinstance(value, int) else float(value)
+
+
+def _whole_numbers(value: Any) -> tuple[int, ...] | None:
+    entries = [_whole_number(entry) for entry in value] if isinstance(value, list | tuple) else [None]
+    return None if None in entries else tuple(entries)  # type: ignore[arg-type]
+
+
+class Kind(NamedTuple):
+    """A kind of settings: what people call it, and a value of it in Python's own type, or None if it is no such."""
+
+    name: str
+    fit: Callable[[Any], Any]
+
+
+KINDS = {
+    bool: Kind("True or False", lambda value: value if isinstance(value, bool) else None),
+    int: Kind("a whole number", _whole_number),
+    float: Kind("a number", _number),
+    str: Kind("a text", lambda value: value if isinstance(value, str) else None),
+    tuple[int, ...]: Kind("a tuple of whole numbers", _whole_numbers),
+}
+"""The plain kinds, by their annotations; choices are told by their own names."""
 
 
 def _check_range(name: str, value: Any) -> None:
