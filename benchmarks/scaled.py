@@ -27,11 +27,15 @@ BARS_OF = {
 }
 
 
+def speeds(measurements: list[Measurement], part: str, method: str) -> dict[int, float]:
+    """By size, the median of what was measured, in steps a second; what failed is left out."""
+    chosen = [m for m in measurements if (m["part"], m["method"]) == (part, method) and "steps_per_second" in m]
+    return {m["size"]: median(m["steps_per_second"]) for m in chosen}
+
+
 def speed(measurements: list[Measurement], part: str, size: int, method: str = MCPO) -> float | None:
-    """The median of what was measured, in steps a second; None where nothing was."""
-    kind = (part, size, method)
-    found = [m for m in measurements if (m["part"], m["size"], m["method"]) == kind and "steps_per_second" in m]
-    return median(found[0]["steps_per_second"]) if found else None
+    """One of them; None where there is none."""
+    return speeds(measurements, part, method).get(size)
 
 
 def _millions(measurements: list[Measurement], part: str, size: int) -> float | None:
@@ -62,9 +66,8 @@ def _table(devices: list[dict[str, Any]], part: str) -> str:
     lines = [f"| {PARTS[part]} | {' | '.join(map(str, sizes))} |", f"|---{'|---' * len(sizes)}|"]
     for device in devices:
         for method in METHODS:
-            speeds = [speed(device["measurements"], part, size, method) for size in sizes]
-            if any(speeds):
-                cells = [short_count(one) if one else "" for one in speeds]
+            if found := speeds(device["measurements"], part, method):
+                cells = [short_count(found[size]) if size in found else "" for size in sizes]
                 lines.append(f"| {method}, {device['device']['name']} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -85,10 +88,12 @@ def draw(devices: list[dict[str, Any]], path: Path) -> None:
         for axes, part in zip(panels, PARTS, strict=True):
             for number, device in enumerate(devices):
                 for colour, method in zip(COLOURS, METHODS, strict=False):
-                    if points := _line(device["measurements"], part, method):
+                    if found := speeds(device["measurements"], part, method):
                         label = f"{method}, {device['device']['name']}"
                         style = LINE_STYLES[number % len(LINE_STYLES)]
-                        (lines[label],) = axes.plot(*points, style, marker="o", markersize=4, color=colour)
+                        (lines[label],) = axes.plot(
+                            list(found), list(found.values()), style, marker="o", markersize=4, color=colour
+                        )
             axes.set(xscale="log", yscale="log", xlabel=PARTS[part])
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
@@ -98,9 +103,3 @@ def draw(devices: list[dict[str, Any]], path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
     print(path)
-
-
-def _line(measurements: list[Measurement], part: str, method: str) -> tuple[list[int], list[float]] | None:
-    """Sizes and median speeds; what failed is left out."""
-    chosen = [m for m in measurements if (m["part"], m["method"]) == (part, method) and "steps_per_second" in m]
-    return ([m["size"] for m in chosen], [median(m["steps_per_second"]) for m in chosen]) if chosen else None

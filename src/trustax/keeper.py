@@ -15,7 +15,7 @@ from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.envs.engines import imports_module, is_known
 from trustax.errors import TrustaxError
 from trustax.manifest import CheckpointError
-from trustax.run import RUN_FILE, Run, from_json, read_run, to_json, write_run
+from trustax.run import RUN_FILE, Run, from_json, read_run, settings_of, to_json, write_run
 from trustax.state import RunState, is_resumable, restart_environment, template_of
 
 KIND = "run"
@@ -141,18 +141,13 @@ def _require_same(kept: Run, run: Run, folder: Path) -> None:
         raise TrustaxError(
             f"{folder} holds a run of {kept.algorithm_name}, not of {run.algorithm_name}; choose another folder"
         )
-    old, new = _flat(kept), _flat(run)
+    old, new = (settings_of(each, without=("total_timesteps",)) for each in (kept, run))
     for name in old:
-        if old.get(name) != new.get(name) and name != "total_timesteps":
+        if old[name] != new[name]:
             raise TrustaxError(
-                f"{folder} holds a run with {name} = {old.get(name)}, not {new.get(name)}; resume it as it was, "
+                f"{folder} holds a run with {name} = {old[name]}, not {new[name]}; resume it as it was, "
                 "or choose another folder"
             )
-
-
-def _flat(run: Run) -> dict[str, Any]:
-    fields = to_json(run)
-    return fields | fields.pop("algorithm")
 
 
 def agent_of(run: Run, state: Any, seed: int, policy: str) -> Agent:
