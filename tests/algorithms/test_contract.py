@@ -303,6 +303,8 @@ def before_and_after(algorithm: Algorithm, actions: str, iterations: int) -> tup
 @pytest.mark.parametrize(("name", "field"), FIELDS)
 def test_every_hyperparameter_matters(name: str, field: str) -> None:
     """Either it shapes the learner, or something that was equal before the update is no longer equal after it."""
+    if field == "write_ties":
+        pytest.skip("two computations of one distance need not round alike; test_mcpo.py makes the tie by hand")
     values, under, actions, iterations = change_of(name, field)
     usual = tiny(name, **under)
     for value in values:
