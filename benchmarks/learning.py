@@ -35,13 +35,13 @@ def planned() -> dict[str, Run]:
             runs[f"{task_name} {name}{alone}"] = task(task_name).run(method(name), **{"num_seeds": 3} | settings)
 
     plan("pendulum", "MCPO N=10", "PPO ε=0.2", num_seeds=5)
-    plan("lunar-lander", "MCPO N=10", "MCPO N=10 β_max=1", "PPO ε=0.2")
-    plan("bipedal-walker", "MCPO N=10", "MCPO N=10 β_max=1", "PPO ε=0.3", "KL Fixed β=0.1")
-    plan("unlock", "MCPO N=10", "MCPO N=10 β_max=1", "PPO ε=0.2", num_seeds=10)
+    plan("lunar-lander", "MCPO N=10", "MCPO N=10 literal", "PPO ε=0.2")
+    plan("bipedal-walker", "MCPO N=10", "MCPO N=10 literal", "PPO ε=0.3", "KL Fixed β=0.1")
+    plan("unlock", "MCPO N=10", "MCPO N=10 literal", "PPO ε=0.2", num_seeds=10)
     for name in ("hopper", "half-cheetah"):
-        plan(name, "MCPO N=10", "MCPO N=40", "MCPO N=40 β_max=1", "PPO ε=0.2", total_timesteps=MILLION)
+        plan(name, "MCPO N=10", "MCPO N=40", "MCPO N=40 literal", "PPO ε=0.2", total_timesteps=MILLION)
         # With 16 actors a million steps are 30 iterations, and no method comes far; with one they are 488.
-        plan(name, "MCPO N=10", "MCPO N=10 β_max=1", "PPO ε=0.2", total_timesteps=MILLION, num_envs=1)
+        plan(name, "MCPO N=10", "MCPO N=10 literal", "PPO ε=0.2", total_timesteps=MILLION, num_envs=1)
     plan("breakout", "MCPO N=10", "PPO ε=0.2", total_timesteps=3 * MILLION, num_seeds=1)
     return runs
 

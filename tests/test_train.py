@@ -18,7 +18,7 @@ import trustax as tx
 from trustax import checkpoints
 from trustax.algorithms import ALGORITHMS
 from trustax.journal import read_records
-from trustax.run import from_json, read_run
+from trustax.run import from_json, read_run, to_json
 from trustax.settings import tidied
 
 SMALL: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 512, "quiet": True}
@@ -209,6 +209,14 @@ def test_hyperparameters_of_another_kind_are_refused(fields: dict[str, Any], mes
     """Read as from a file: in tests all calls are checked already, which they are not for users."""
     with pytest.raises(tx.TrustaxError, match=message):
         from_json({"algorithm": {"name": "mcpo"} | fields, "env_id": "CartPole-v1"})
+
+
+def test_an_older_file_means_what_it_meant_when_it_was_written() -> None:
+    """Before `switch_every` existed, β was decided at every minibatch."""
+    run = from_json({"algorithm": {"name": "mcpo"}, "env_id": "CartPole-v1"})
+    assert run.algorithm.switch_every == "minibatch"
+    assert tx.MCPO().switch_every == "epoch"
+    assert from_json(to_json(tx.Run(algorithm=tx.MCPO(), env_id="CartPole-v1"))).algorithm == tx.MCPO()
 
 
 def test_numbers_may_come_as_people_and_libraries_write_them() -> None:

@@ -15,6 +15,9 @@ from trustax.whole import write_whole
 
 RUN_FILE = "run.json"
 
+ADDED_LATER = {"restart_interval": 0, "switch_every": "minibatch"}
+"""Fields that older files do not have, with the value that says what those files meant."""
+
 SomeAlgorithm = TypeVar("SomeAlgorithm", bound=Algorithm)
 
 
@@ -100,9 +103,16 @@ def from_json(values: Any) -> Run:
         values = dict(values)
         settings = dict(values.pop("algorithm"))
         algorithm = ALGORITHMS[settings.pop("name")]
-        return Run(algorithm=algorithm(**tidied(algorithm, settings)), **values)
+        settings = _added_later(algorithm) | settings
+        return Run(algorithm=algorithm(**tidied(algorithm, settings)), **_added_later(Run) | values)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise TrustaxError(f"this is no run of Trustax: {error}") from error
+
+
+def _added_later(kind: type) -> dict[str, Any]:
+    """The fields of a dataclass that an older file may lack."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    return {name: value for name, value in ADDED_LATER.items() if name in names}
 
 
 def write_run(run: Run, folder: Path) -> None:

@@ -69,6 +69,7 @@ CHANGES = {
     "kl_cost_rule": Change(("annealed", "adaptive", "fixed")),
     "kl_cost_min": Change((1.0,), iterations=2),  # in the first minibatch of all, three policies are one
     "kl_cost_max": Change((1.0,)),
+    "switch_every": Change(("minibatch",)),
     "kl_cost": Change((5.0,), {"kl_cost_rule": "fixed"}),
     "kl_target": Change((1e-9,), {"kl_cost_rule": "adaptive"}),
     "write_rule": Change(("interval",), {"write_interval": 2}),

@@ -5,13 +5,14 @@ from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from tests.probes import QUICK_COMPILE, SPECS, operation_by_operation, random_rollout
-from trustax.algorithms import MCPO
+from trustax.algorithms import ALGORITHMS, MCPO
 from trustax.algorithms.base import Batch, Evaluation, evaluate, improve, make_batch
 from trustax.algorithms.mcpo import MCPOState, Virtual
 from trustax.attention import Attention
@@ -43,6 +44,7 @@ ONE_POLICY = change(memory_size=1, kl_cost_rule="adaptive", kl_target=1e6)
 MANY_POLICIES = change(
     memory_size=1000, write_rule="interval", write_interval=1, kl_cost_rule="adaptive", kl_target=1e-6
 )
+EACH_MINIBATCH = change(switch_every="minibatch")
 both_action_kinds = pytest.mark.parametrize("actions", ["discrete", "box"])
 
 
@@ -243,6 +245,7 @@ class Reference:
         self.settings, self.network = settings, Network(spec, settings.hidden_sizes)
         self.theta, self.phi, self.memory, self.psi = theta, phi, [theta], theta
         self.adam, self.phi_adam = Adam(), Adam()
+        self.beta = np.nan
         self.betas: list[float] = []
         self.writes: list[bool] = []
 
@@ -279,12 +282,13 @@ class Reference:
         virtual = network(psi, samples.observation)
 
         alpha = 1 / (1 + np.exp(-(ratio(virtual) - 1) * A))
-        beta = settings.kl_cost_max if D(old, new) > D(old, virtual) else settings.kl_cost_min
+        if settings.switch_every == "minibatch" or self.adam.t % settings.num_minibatches == 0:
+            self.beta = settings.kl_cost_max if D(old, new) > D(old, virtual) else settings.kl_cost_min
         gain = (ratio(new) * A)[:, None] * new.distribution.log_prob_gradient(samples.action)
         to_old = new.distribution.kl_gradient(old.distribution)
         to_virtual = new.distribution.kl_gradient(virtual.distribution)
         distance = (1 - alpha)[:, None] * to_old + alpha[:, None] * to_virtual
-        by_policy = share[:, None] * (beta * distance - gain)
+        by_policy = share[:, None] * (self.beta * distance - gain)
         slopes = gradients_of_loss(samples, new, by_policy, settings)
         gradient = network.gradient(self.theta, new, *slopes)
 
@@ -303,7 +307,7 @@ class Reference:
         if written:
             self.memory = [self.theta, *self.memory][: settings.memory_size]
         self.psi = psi
-        self.betas.append(beta)
+        self.betas.append(self.beta)
         self.writes.append(bool(written))
 
     def attention(self) -> list[np.ndarray]:
@@ -348,16 +352,16 @@ def double(tree: Any) -> np.ndarray:
     return np.asarray(flatten(tree), np.float64)
 
 
-@both_action_kinds
-def test_update_equals_the_reference(actions: str) -> None:
+@pytest.mark.parametrize(("algorithm", "actions"), [(SMALL, "discrete"), (SMALL, "box"), (EACH_MINIBATCH, "box")])
+def test_update_equals_the_reference(algorithm: MCPO, actions: str) -> None:
     """Two iterations of 2 x 4 minibatches.
 
     The library computes in float32, whose rounding (6e-8) Adam carries from step to step, dividing small gradients by
     their own size; 16 steps of it stay far below 1e-4 of the way travelled unless an equation differs.
     """
-    run = trained(SMALL, actions)
+    run = trained(algorithm, actions)
     first, last = run.states[0], run.states[-1]
-    reference = Reference(SMALL, SPECS[actions], double(first.policy), double(first.attention))
+    reference = Reference(algorithm, SPECS[actions], double(first.policy), double(first.attention))
     for i in range(2):
         rollout = random_rollout(SPECS[actions], HORIZON, NUM_ENVS, seed=i)
         reference.update(rollout, 1 - i / NUM_ITERATIONS, jax.random.key(i))
@@ -475,6 +479,41 @@ def test_adaptive_cost_steers_to_the_target(algorithm: MCPO, factor: float) -> N
     run = trained(algorithm)
     np.testing.assert_array_equal(series(run, "mcpo/beta"), np.repeat([1, factor], 8))
     assert float(run.states[-1].kl_cost) == factor**2
+
+
+@pytest.mark.parametrize(
+    ("every", "count", "expected"),
+    [("epoch", 0, 10), ("epoch", 3, 7), ("epoch", 4, 10), ("minibatch", 3, 10), ("minibatch", 4, 10)],
+)
+def test_the_switch_is_thrown_when_it_should_be(every: str, count: int, expected: float) -> None:
+    """Four minibatches an epoch: updates 0 and 4 begin one. β was 7 before; outside the radius it becomes β_max."""
+    algorithm = change(switch_every=every)
+    state = jax.jit(partial(algorithm.init, spec=SPECS["discrete"]))(jax.random.key(0))
+    state = eqx.tree_at(lambda s: (s.kl_cost, s.learner.adam.count), state, (jnp.float32(7), jnp.int32(count)))
+    assert float(algorithm._switched(state, jnp.array(True))) == expected
+    inside = float(algorithm._switched(state, jnp.array(False)))
+    assert inside == pytest.approx(0.01 if expected == 10 else 7)
+
+
+@both_action_kinds
+def test_beta_is_held_for_an_epoch(actions: str) -> None:
+    run = trained(SMALL, actions)
+    beta = series(run, "mcpo/beta").reshape(-1, SMALL.num_minibatches)
+    outside = series(run, "mcpo/kl_old_new") > series(run, "mcpo/kl_old_virtual")
+    switched = np.where(outside.reshape(beta.shape)[:, :1], SMALL.kl_cost_max, np.float32(SMALL.kl_cost_min))
+    np.testing.assert_array_equal(beta, np.broadcast_to(switched, beta.shape))
+    assert len(np.unique(beta)) == 2
+
+
+def test_one_seed_gives_every_method_the_same_policy() -> None:
+    for spec in SPECS.values():
+        policies = [
+            kind().init(jax.random.key(3), spec).policy.parameters
+            for name, kind in ALGORITHMS.items()
+            if name in ("mcpo", "ppo", "vmpo", "trpo", "acktr")
+        ]
+        for policy in policies[1:]:
+            np.testing.assert_array_equal(policy, policies[0])
 
 
 @both_action_kinds

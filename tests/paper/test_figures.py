@@ -140,7 +140,7 @@ def test_a_short_run_shows_its_last_iterations() -> None:
 
 
 def test_the_quality_is_the_mean_over_episodes_then_seeds() -> None:
-    figure = draw_quality([trace(), trace("MCPO N=10 β_max=1")])
+    figure = draw_quality([trace(), trace("MCPO N=10 literal")])
     above, below = panel(figure, "MCPO N=10"), figure.axes[2]
     virtual, old = (line.get_ydata() for line in above.lines[:2])
     np.testing.assert_allclose(old, [9.5, 9.5, 9.5])
@@ -183,7 +183,7 @@ def test_a_task_has_a_panel_a_family_with_its_settings_and_the_papers_ends() -> 
     (name, figure), *others = draw_curves(outcomes, "paper").items()
     assert (name, others) == ("pendulum", [])
     titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles == ["KL Adaptive", "KL Fixed", "PPO", "MDPO", "VMPO", "MCPO", "MCPO β_max=1"]
+    assert titles == ["KL Adaptive", "KL Fixed", "PPO", "MDPO", "VMPO", "MCPO", "MCPO literal"]
     ppo = panel(figure, "PPO")
     expected = {outcome.method: outcome for outcome in outcomes}["PPO ε=0.2"]
     drawn = [line.get_ydata() for line in ppo.lines]
@@ -279,9 +279,9 @@ def test_profiles_are_of_the_methods_that_ran_in_full_on_every_task() -> None:
     "draw",
     [
         lambda: {"": draw_timeline(trace())},
-        lambda: {"": draw_quality([trace(), trace("MCPO N=10 β_max=1")])},
+        lambda: {"": draw_quality([trace(), trace("MCPO N=10 literal")])},
         lambda: {"": draw_quality([trace()])},
-        lambda: {"": draw_within([trace(), trace("MCPO N=10 β_max=1")])},
+        lambda: {"": draw_within([trace(), trace("MCPO N=10 literal")])},
         lambda: draw_curves(outcomes_of("table-1-full"), "paper"),
         lambda: draw_curves(outcomes_of("table-2", methods=["TRPO δ=0.01"]), "paper"),
         lambda: draw_minigrid(outcomes_of("minigrid"), "paper"),

@@ -151,7 +151,7 @@ def test_the_best_is_bold_and_what_cohens_d_does_not_tell_from_it_underlined(tmp
         "MCPO N=5": [258.0, 262.0],
         "MCPO N=10": [257.5, 261.5],
         "MCPO N=40": [250.0, 254.0],
-        "MCPO N=10 β_max=1": [299.0, 300.0],
+        "MCPO N=10 literal": [299.0, 300.0],
     }.items():
         leave(tmp_path, "table-1", method, "lunar-lander", scores)
     leave(tmp_path, "table-1", "PPO ε=0.3", "lunar-lander", [290.0, 291.0], steps=900_000)
@@ -173,11 +173,11 @@ def test_nothing_is_best_that_stands_alone() -> None:
 
 def test_our_variants_stand_below_under_a_label(tmp_path: Path) -> None:
     shown = table("table-2", tmp_path, "paper")
-    assert [row.name for row in shown.rows] == ["TRPO", "PPO", "MDPO", "TRGPPO", "Mean ψ", "MCPO", "MCPO N=40 β_max=1"]
+    assert [row.name for row in shown.rows] == ["TRPO", "PPO", "MDPO", "TRGPPO", "Mean ψ", "MCPO", "MCPO N=40 literal"]
     lines = shown.markdown().splitlines()
     label = next(index for index, line in enumerate(lines) if line.startswith("| *not in the paper:* |"))
     assert lines[label - 1].startswith("| MCPO |")
-    assert lines[label + 1].startswith("| MCPO N=40 β_max=1 | not run |")
+    assert lines[label + 1].startswith("| MCPO N=40 literal | not run |")
 
 
 def test_a_tuned_row_is_the_best_of_its_settings_that_were_trained_longest(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_over_all_tasks_those_are_compared_that_ran_in_full_on_each(tmp_path: Pa
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_a_terminal_shows_every_number_whole(width: int, tmp_path: Path) -> None:
-    for method in ("TRPO δ=0.005", "MDPO β₀=0.5", "MCPO N=40", "MCPO N=40 β_max=1"):
+    for method in ("TRPO δ=0.005", "MDPO β₀=0.5", "MCPO N=40", "MCPO N=40 literal"):
         for task in EXPERIMENTS["table-2"].tasks:
             scores = [199_999.0, 166_666.0] if task == "humanoid-standup" else [8_888.0, 6_666.0]
             leave(tmp_path, "table-2", method, task, scores)

@@ -55,7 +55,7 @@ class MCPOState(eqx.Module):
     virtual: Policy
     """ψ of the last update: ψ_old of the next"""
     kl_cost: Float[Array, ""]
-    """β, where it adapts from iteration to iteration"""
+    """β, where it is kept: by the switch for an epoch, by the adaptive rule for an iteration"""
 
     @property
     def policy(self) -> Policy:
@@ -94,6 +94,8 @@ class MCPO(FirstOrder):
     """β while the new policy is nearer to the old one than the virtual policy is (switching)."""
     kl_cost_max: float = 10.0
     """β once it is farther away (switching)."""
+    switch_every: Literal["epoch", "minibatch"] = "epoch"
+    """When β is decided (switching): at the first minibatch of an epoch, for all of it, or at every minibatch."""
     kl_cost: float = 1.0
     """β (fixed), or where it starts (adaptive)."""
     kl_target: float = 0.03
@@ -110,10 +112,9 @@ class MCPO(FirstOrder):
     """Dropout rate of the attention network while training."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> MCPOState:
-        policy_key, attention_key = jax.random.split(key)
-        learner = init_actor_critic(self, policy_key, spec)
+        learner = init_actor_critic(self, key, spec)  # with the key itself: one seed is one policy, for every method
         num_features = 12 if self.context_features == "all" else 6
-        attention = Attention.init(attention_key, num_features, self.memory_size)
+        attention = Attention.init(jax.random.fold_in(key, 1), num_features, self.memory_size)
         return MCPOState(
             learner=learner,
             attention=attention,
@@ -158,11 +159,12 @@ class MCPO(FirstOrder):
         old_to_virtual, mean_alpha, return_virtual = expectations(
             [old.kl(virtual.distribution), alpha, virtual.evaluation.ratio * batch.advantage], weight
         )
+        kl_cost = self._switched(state, old_to_new > old_to_virtual)
 
         def objective(
             new: Evaluation, batch: Batch, remaining: Float[Array, ""]
         ) -> tuple[Float[Array, " batch"], Metrics]:
-            beta = self._beta(state, old_to_new > old_to_virtual, remaining)
+            beta = self._beta(kl_cost, remaining)
             distance = self._distance(alpha, batch, virtual, new)
             return new.ratio * batch.advantage - beta * distance, {"mcpo/beta": beta}  # Eq. 3
 
@@ -189,7 +191,7 @@ class MCPO(FirstOrder):
             "mcpo/written": wanted.astype(jnp.float32),
         }
         metrics |= self._attention_metrics(state, virtual.attention)
-        state = MCPOState(learner, attention, attention_adam, state.memory, virtual.policy, state.kl_cost)
+        state = MCPOState(learner, attention, attention_adam, state.memory, virtual.policy, kl_cost)
         return (state, wanted), metrics
 
     def _context(
@@ -235,15 +237,24 @@ class MCPO(FirstOrder):
             return jax.nn.sigmoid((virtual.evaluation.ratio - 1) * batch.advantage)
         return jnp.full_like(batch.advantage, self.trust_region_weight)
 
-    def _beta(self, state: MCPOState, outside: Bool[Array, ""], remaining: Float[Array, ""]) -> Float[Array, ""]:
-        """β; `outside` says that the new policy has left the old one farther behind than ψ has (Eq. 4)."""
-        rules = {
-            "switching": jnp.where(outside, self.kl_cost_max, self.kl_cost_min),
-            "annealed": remaining,
-            "adaptive": state.kl_cost,
-            "fixed": jnp.array(self.kl_cost),
-        }
-        return rules[self.kl_cost_rule].astype(jnp.float32)
+    def _switched(self, state: MCPOState, outside: Bool[Array, ""]) -> Float[Array, ""]:
+        """Eq. 4: β_max where the new policy is farther from the old one than ψ is (`outside`), else β_min.
+
+        The paper does not say how often. Decided at every minibatch, β sits at β_max nearly always, because ψ follows
+        θ; decided once an epoch, epochs that explore alternate with epochs that return into the two regions.
+        """
+        if self.kl_cost_rule != "switching":
+            return state.kl_cost
+        switched = jnp.where(outside, self.kl_cost_max, self.kl_cost_min).astype(jnp.float32)
+        if self.switch_every == "minibatch":
+            return switched
+        epoch_begins = state.num_updates % self.num_minibatches == 0
+        return jnp.where(epoch_begins, switched, state.kl_cost)
+
+    def _beta(self, kl_cost: Float[Array, ""], remaining: Float[Array, ""]) -> Float[Array, ""]:
+        """β of this update; `kl_cost` is what the switch or the adaptive rule says."""
+        rules = {"annealed": remaining, "fixed": jnp.array(self.kl_cost, jnp.float32)}
+        return rules.get(self.kl_cost_rule, kl_cost)
 
     def _distance(
         self, alpha: Float[Array, " batch"], batch: Batch, virtual: Virtual, new: Evaluation

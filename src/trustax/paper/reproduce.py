@@ -19,7 +19,7 @@ TRACED = ("figure-1a", "figure-1b", "within")
 DRAWN = ("curves", "profiles")
 """Figures of all outcomes there are; they run nothing."""
 NAMES = [*EXPERIMENTS, *TRACED, *DRAWN]
-TRACED_TASKS, TRACED_METHODS, TRACED_SEEDS = ("unlock",), ("MCPO N=10", "MCPO N=10 β_max=1"), 5
+TRACED_TASKS, TRACED_METHODS, TRACED_SEEDS = ("unlock",), ("MCPO N=10", "MCPO N=10 literal"), 5
 FIGURES_FOLDER = "figures"
 WORKER = "trustax.paper.worker"
 

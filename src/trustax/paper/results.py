@@ -20,7 +20,7 @@ import numpy as np
 
 from trustax.errors import TrustaxError
 from trustax.journal import STEP, Record
-from trustax.run import Run, from_json, to_json
+from trustax.run import ADDED_LATER, Run, from_json, to_json
 from trustax.terminal import RETURN
 from trustax.whole import write_whole
 
@@ -91,10 +91,15 @@ def _shown(records: list[Record]) -> list[int]:
 
 
 def digest(run: Run) -> str:
-    """Eight letters for a run's definition, seeds left out; alike in every process."""
+    """Eight letters for a run's definition, seeds left out; the same in every process.
+
+    Fields that came later count only where they change what older runs did.
+    """
     definition = to_json(replace(run, seed=0, num_seeds=1))
-    if run.restart_interval == 0:  # it came later, and runs without it are what they were
-        del definition["restart_interval"]
+    for settings in (definition, definition["algorithm"]):
+        for name, value in ADDED_LATER.items():
+            if settings.get(name) == value:
+                del settings[name]
     return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -187,8 +192,8 @@ def _joined_spread(cell: list[Outcome], name: str) -> np.ndarray:
 def plain_name(name: str) -> str:
     """A name as part of a file's.
 
-    >>> plain_name("MCPO N=10 β_max=1")
-    'MCPO-N-10-max-1'
+    >>> plain_name("MCPO N=10 literal")
+    'MCPO-N-10-literal'
     """
     return "-".join(re.findall(r"[A-Za-z0-9.]+", name))
 

@@ -18,7 +18,7 @@ from trustax.paper.tasks import TASKS
 
 REFERENCE = "MCPO N=10"
 COMPONENTS = {
-    "Memory size": ["MCPO N=5", REFERENCE, "MCPO N=40", "MCPO N=10 β_max=1"],
+    "Memory size": ["MCPO N=5", REFERENCE, "MCPO N=40", "MCPO N=10 literal"],
     "Virtual policy": ["No ψ", "α=0.5", "α=1.0"],
     "β": ["Annealed β", "Adaptive β"],
     "Writing": ["Frequent writing", "Uniform writing", "Sparse writing"],

@@ -42,8 +42,8 @@ class Line(NamedTuple):
 def family_and_setting(method: str) -> tuple[str, str]:
     """The name of a method without its signature hyperparameter, and that one.
 
-    >>> family_and_setting("KL Fixed β=0.1"), family_and_setting("MCPO N=5 β_max=1"), family_and_setting("TRGPPO")
-    (('KL Fixed', 'β=0.1'), ('MCPO β_max=1', 'N=5'), ('TRGPPO', ''))
+    >>> family_and_setting("KL Fixed β=0.1"), family_and_setting("MCPO N=5 literal"), family_and_setting("TRGPPO")
+    (('KL Fixed', 'β=0.1'), ('MCPO literal', 'N=5'), ('TRGPPO', ''))
     """
     words = method.split(" ")
     setting = next((word for word in words if "=" in word), "")

@@ -1,0 +1,325 @@
+"""Which reading of MCPO is the default: every reading and seed of a task in one compiled program, PPO beside them.
+
+A reading differs from another in numbers alone, which are mapped over the learners together with the seeds. So
+all of them share initial policies, environments and noise, seed by seed.
+
+    python benchmarks/readings.py pendulum --protocol paper --num-seeds 12 --out readings.jsonl
+
+The rule, stated before the runs. A cell is a task under one protocol; in a cell, readings are ranked by their mean
+final return over the seeds. The literal reading ("minibatch 10") and PPO are controls and are not ranked.
+
+1. All readings run on the tasks in JAX (Pendulum, Unlock, UnlockPickup, CartPole; 12 seeds); those that are not plainly
+   dominated in the literature of this project also on LunarLander (5 seeds).
+2. The three readings with the best mean rank, and "epoch 10", which has the paper's own values, run on the costly tasks
+   (BipedalWalker, Hopper, HalfCheetah).
+3. `MCPO()` is the reading with the best mean rank over all cells. Readings whose mean ranks differ by less than half a
+   rank are tied, and the one that differs from the paper in fewer values wins.
+
+What it picked: docs/fidelity.md.
+"""
+
+import argparse
+import dataclasses
+import json
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from trustax.adam import AdamState, adam_step
+from trustax.algorithms.base import ActorCritic, Batch, Evaluation, ascend, batch_metrics, evaluate, make_batch
+from trustax.algorithms.mcpo import MCPO
+from trustax.attention import Attention, dropout_masks
+from trustax.envs import make
+from trustax.iteration import Iteration
+from trustax.memory import PolicyMemory
+from trustax.minimize import over_minibatches
+from trustax.networks import Policy
+from trustax.objectives import clipped_gain, expectations, mean_kl, standardize
+from trustax.paper.tasks import TASKS, Task
+from trustax.run import Run
+from trustax.state import start
+from trustax.train import settle_devices
+from trustax.types import Progress, Rollout
+
+EXACT, K1, K2, K3 = (tuple(float(i == j) for j in range(4)) for i in range(4))
+"""How a divergence is estimated: exactly, or from the taken actions by -log r, ½ (log r)², r - 1 - log r."""
+
+
+class Reading(NamedTuple):
+    """The numbers in which readings differ. The defaults are the paper's values, with β held for an epoch."""
+
+    kl_cost_max: float = 10.0
+    each_minibatch: float = 0.0
+    """decide β at every minibatch"""
+    growth: float = 0.0
+    """multiply β by this in each epoch that begins outside, up to β_max, in place of switching to β_max at once"""
+    cap_target: float = 0.0
+    """adapt β_max after each iteration, as KL Adaptive adapts β, to this divergence of old and new policy"""
+    sharpness: float = 1.0
+    """factor on what the sigmoid of α sees"""
+    minibatch_advantages: float = 0.0
+    """standardize advantages in each minibatch"""
+    penalty: tuple[float, ...] = EXACT
+    switch: tuple[float, ...] = EXACT
+    """how the divergences that β compares are estimated"""
+    clip: float = 0.0
+    """PPO with this clip range instead of MCPO"""
+
+
+READINGS = {
+    "minibatch 10": Reading(each_minibatch=1.0),
+    "minibatch 1": Reading(each_minibatch=1.0, kl_cost_max=1.0),
+    "epoch 10": Reading(),
+    "epoch 3": Reading(kl_cost_max=3.0),
+    "epoch 1": Reading(kl_cost_max=1.0),
+    "epoch 10, sharp α": Reading(sharpness=100.0),
+    "epoch 3, sharp α": Reading(kl_cost_max=3.0, sharpness=100.0),
+    "epoch 1, sharp α": Reading(kl_cost_max=1.0, sharpness=100.0),
+    "epoch 10, minibatch advantages": Reading(minibatch_advantages=1.0),
+    "epoch 3, minibatch advantages": Reading(kl_cost_max=3.0, minibatch_advantages=1.0),
+    "epoch 10, penalty k1": Reading(penalty=K1),
+    "epoch 10, penalty k2": Reading(penalty=K2),
+    "epoch 10, penalty k3": Reading(penalty=K3),
+    "epoch 10, switch k1": Reading(switch=K1),
+    "epoch 10, switch k2": Reading(switch=K2),
+    "epoch 10, growing": Reading(growth=10.0),
+    "cap to 0.003": Reading(kl_cost_max=1.0, cap_target=0.003),
+    "cap to 0.01": Reading(kl_cost_max=1.0, cap_target=0.01),
+    "cap to 0.03": Reading(kl_cost_max=1.0, cap_target=0.03),
+    "PPO": Reading(clip=0.2),
+}
+
+
+class ReadingState(eqx.Module):
+    learner: ActorCritic
+    attention: Attention
+    attention_adam: AdamState
+    memory: PolicyMemory
+    virtual: Policy
+    kl_cost: Float[Array, ""]
+    kl_cost_max: Float[Array, ""]
+    reading: Reading
+
+    @property
+    def policy(self) -> Policy:
+        return self.learner.policy
+
+    @property
+    def num_updates(self) -> Array:
+        return self.learner.adam.count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Readings(MCPO):
+    """MCPO whose choices are numbers in its state."""
+
+    def update(self, state: Any, rollout: Rollout, progress: Progress, key: Any) -> Any:
+        batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
+
+        def step(carry: Any, minibatch: Batch, kept: Any) -> Any:
+            return self._step(_written(*carry), minibatch, progress, kept)
+
+        draw = partial(dropout_masks, size=self.memory_size, rate=self.dropout)
+        carry, metrics = over_minibatches(
+            step, (state, jnp.zeros((), bool)), batch, key, self.num_epochs, self.num_minibatches, draw
+        )
+        state = _written(*carry)
+        reading = state.reading
+        kl = mean_kl(batch.old_distribution, evaluate(state.policy, batch).distribution, batch.weight)
+        change = jnp.where(kl > 1.5 * reading.cap_target, 2.0, jnp.where(kl < reading.cap_target / 1.5, 0.5, 1.0))
+        cap = jnp.where(reading.cap_target > 0, jnp.clip(state.kl_cost_max * change, 0.1, 100.0), state.kl_cost_max)
+        state = eqx.tree_at(lambda s: s.kl_cost_max, state, cap)
+        return state, metrics | batch_metrics(self, batch, progress) | {"mcpo/cap": cap}
+
+    def _step(self, state: Any, batch: Batch, progress: Progress, kept: Any) -> Any:
+        reading = state.reading
+        each = standardize(batch.advantage, batch.weight)
+        advantage = jnp.where(reading.minibatch_advantages > 0, each, batch.advantage)
+        batch = dataclasses.replace(batch, advantage=advantage)
+        old, weight = batch.old_distribution, batch.weight
+        new = evaluate(state.policy, batch)
+        context, _ = self._context(new, evaluate(state.virtual, batch), batch)
+        virtual, attention_gradient = self._mix(state, context, batch, kept)
+        alpha = jax.nn.sigmoid(reading.sharpness * (virtual.evaluation.ratio - 1) * advantage)
+
+        def distance(weights: Any, p: Any, q: Any) -> Array:
+            """KL(p‖q), exact or from the taken actions."""
+            log_ratio = q.log_prob(batch.action) - p.log_prob(batch.action)
+            k3 = jnp.expm1(jnp.clip(log_ratio, -20, 20)) - log_ratio
+            rows = p.kl(q), -log_ratio, 0.5 * log_ratio**2, k3
+            return sum(weight * row for weight, row in zip(weights, rows, strict=True))
+
+        old_to_new, old_to_virtual, mean_alpha = expectations(
+            [*(distance(reading.switch, old, other.distribution) for other in (new, virtual)), alpha], weight
+        )
+        outside = old_to_new > old_to_virtual
+        grown = jnp.minimum(state.kl_cost * reading.growth, state.kl_cost_max)
+        upper = jnp.where(reading.growth > 0, grown, state.kl_cost_max)
+        switched = jnp.where(outside, upper, self.kl_cost_min)
+        decides = (reading.each_minibatch > 0) | (state.num_updates % self.num_minibatches == 0)
+        kl_cost = jnp.where(decides, switched, state.kl_cost)
+
+        def objective(new: Evaluation, batch: Batch, remaining: Any) -> Any:
+            to_old = distance(reading.penalty, batch.old_distribution, new.distribution)
+            to_virtual = distance(reading.penalty, virtual.distribution, new.distribution)
+            gain = new.ratio * batch.advantage - kl_cost * ((1 - alpha) * to_old + alpha * to_virtual)
+            clipped = clipped_gain(new.ratio, batch.advantage, 1 - reading.clip, 1 + reading.clip)
+            return jnp.where(reading.clip > 0, clipped, gain), {"mcpo/beta": kl_cost}
+
+        learner, metrics = ascend(self, objective, state.learner, batch, progress)
+        attention, attention_adam, norm = adam_step(
+            state.attention,
+            attention_gradient,
+            state.attention_adam,
+            self.learning_rate_at(progress),
+            self.max_gradient_norm,
+        )
+        new_to_virtual = mean_kl(evaluate(learner.policy, batch).distribution, virtual.distribution, weight)
+        wanted = (new_to_virtual > mean_kl(old, virtual.distribution, weight)) & jnp.isfinite(norm)
+        metrics |= {
+            "mcpo/alpha": mean_alpha,
+            "mcpo/kl_old_new": mean_kl(old, new.distribution, weight),
+            "mcpo/kl_old_virtual": mean_kl(old, virtual.distribution, weight),
+        }
+        state = ReadingState(
+            learner,
+            attention,
+            attention_adam,
+            state.memory,
+            virtual.policy,
+            kl_cost,
+            state.kl_cost_max,
+            state.reading,
+        )
+        return (state, wanted), metrics
+
+
+def _written(state: Any, wanted: Any) -> Any:
+    memory = state.memory.write(state.policy.parameters, state.num_updates, wanted)
+    return eqx.tree_at(lambda s: s.memory, state, memory)
+
+
+class PairedRun(Run):
+    """A run whose learners have the seeds 0 to S-1 again and again, once for each reading."""
+
+    num_repeated: int
+
+    @property
+    def seeds(self) -> Any:
+        return [self.seed + index % self.num_repeated for index in range(self.num_seeds)]
+
+
+def measure(
+    task: Task, names: list[str], protocol: str, num_seeds: int, total_timesteps: int, first_seed: int, seconds: float
+) -> list[dict[str, Any]]:
+    """Train every reading on every seed; one result for each reading."""
+    algorithm: Any = task.tuned(Readings())
+    PairedRun.num_repeated = num_seeds
+    run = PairedRun(
+        algorithm=algorithm,
+        env_id=task.env_id,
+        total_timesteps=total_timesteps,
+        num_seeds=len(names) * num_seeds,
+        seed=first_seed,
+        num_envs=task.num_envs,
+        horizon=task.horizon,
+        normalize_rewards=task.normalize_rewards,
+        bootstrap_truncation=protocol == "bootstrapped",
+    )
+    settle_devices(run)
+    environment = make(run.env_id, run.seeds, run.num_envs, True)
+    state = start(run, environment)
+    rows = [READINGS[name] for name in names for _ in range(num_seeds)]
+    reading = jax.tree.map(lambda *values: jnp.array(values, jnp.float32), *rows)
+    begun = state.learner
+    learner = ReadingState(
+        begun.learner,
+        begun.attention,
+        begun.attention_adam,
+        begun.memory,
+        begun.virtual,
+        begun.kl_cost,
+        jnp.copy(reading.kl_cost_max),  # a buffer of its own: both are donated
+        reading,
+    )
+    state = dataclasses.replace(state, learner=learner)
+    iterate = Iteration(run, environment)
+    began = time.perf_counter()
+    state = iterate.compile(state)
+    compiled = time.perf_counter()
+    history: list[dict[str, np.ndarray]] = []
+    for number in range(run.num_iterations):
+        # The schedules are those of the whole task, also where a run is short of it.
+        state, metrics, _ = iterate(state, max(1, total_timesteps // run.batch_size))
+        history.append({name: np.asarray(value, float) for name, value in metrics.items()})
+        if time.perf_counter() - began > seconds:
+            break
+        if number % max(1, run.num_iterations // 10) == 0:
+            print(
+                f"{task.env_id} {protocol} {number + 1}/{run.num_iterations} {time.perf_counter() - began:.0f}s",
+                flush=True,
+            )
+    environment.close()
+    half = history[len(history) // 2 :]
+
+    def of(name: str, index: int) -> list[float]:
+        rows = slice(index * num_seeds, (index + 1) * num_seeds)
+        return [round(float(value), 3) for value in history[-1][name][rows]]
+
+    def mean(name: str, index: int) -> float:
+        rows = slice(index * num_seeds, (index + 1) * num_seeds)
+        return float(f"{np.mean([record[name][rows] for record in half]):.3g}")
+
+    return [
+        {
+            "task": task.env_id,
+            "protocol": protocol,
+            "reading": name,
+            "first_seed": first_seed,
+            "steps": len(history) * run.batch_size,
+            "total_timesteps": total_timesteps,
+            "returns": of("rollout/ep_rew_mean", index),
+            "beta": mean("mcpo/beta", index),
+            "cap": mean("mcpo/cap", index),
+            "alpha": mean("mcpo/alpha", index),
+            "kl_old_new": mean("mcpo/kl_old_new", index),
+            "kl_old_virtual": mean("mcpo/kl_old_virtual", index),
+            "seconds": round(time.perf_counter() - compiled, 1),
+            "compile_seconds": round(compiled - began, 1),
+        }
+        for index, name in enumerate(names)
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", help="a task of the paper by its name, or an environment id")
+    parser.add_argument("--protocol", choices=["paper", "bootstrapped"], default="paper")
+    parser.add_argument("--num-seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--total-timesteps", type=float, default=None)
+    parser.add_argument("--readings", default=",".join(name.replace(", ", "; ") for name in READINGS))
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop early after so many seconds")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    task = TASKS.get(options.task) or Task(env_id=options.task)
+    names = [name.strip().replace("; ", ", ") for name in options.readings.split(",")]
+    steps = int(options.total_timesteps or task.total_timesteps)
+    results = measure(task, names, options.protocol, options.num_seeds, steps, options.first_seed, options.seconds)
+    with options.out.open("a") as file:
+        for result in results:
+            line = json.dumps(result, ensure_ascii=False)
+            file.write(line + "\n")
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
