@@ -96,6 +96,18 @@ READINGS = {
     "cap to 0.03": Reading(kl_cost_max=1.0, cap_target=0.03),
     "PPO": Reading(clip=0.2),
 }
+"""The first round."""
+
+SECOND_ROUND = {
+    "cap to 0.005": Reading(kl_cost_max=1.0, cap_target=0.005),
+    **{f"cap to {target} from 10": Reading(cap_target=target) for target in (0.003, 0.005, 0.01)},
+    **{
+        f"cap to {target} from 10, minibatch advantages": Reading(cap_target=target, minibatch_advantages=1.0)
+        for target in (0.003, 0.005, 0.01)
+    },
+}
+"""Around what the first round picked: a β_max that adapts, and begins at the paper's value."""
+READINGS |= SECOND_ROUND
 
 
 class ReadingState(eqx.Module):
