@@ -107,7 +107,7 @@ def draw(measurements: list[Measurement], path: Path) -> None:
     import matplotlib
     from matplotlib.figure import Figure
 
-    from trustax.curve import FAINT_INK, STYLE
+    from trustax.plotting.curves import FAINT_INK, STYLE
 
     tasks = ranking(measurements)
     heights = [len(rows) + 1 for rows in tasks.values()]
@@ -127,8 +127,8 @@ def draw(measurements: list[Measurement], path: Path) -> None:
 def _draw_task(axes: Any, rows: list[Row]) -> None:
     from matplotlib.ticker import FuncFormatter
 
-    from trustax.curve import COLOURS, FAINT_INK, INK
-    from trustax.terminal import short_count
+    from trustax.cli.formatting import short_count
+    from trustax.plotting.curves import COLOURS, FAINT_INK, INK
 
     for place, row in enumerate(rows):
         ours = row.contender.startswith("Trustax")

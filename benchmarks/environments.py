@@ -37,7 +37,7 @@ from trustax.envs import engine_of, make
 from trustax.envs.envpool import Pool
 from trustax.paper.methods import method
 from trustax.paper.tasks import TASKS, Task, task
-from trustax.train import train_run
+from trustax.training import train_run
 from trustax.types import BoxActions, EnvSpec
 
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks" / "environments.json"

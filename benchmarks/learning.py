@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from trustax.curve import plot_curves
 from trustax.paper.methods import method
 from trustax.paper.results import Outcome, outcome_of, read, write
 from trustax.paper.tasks import TASKS, task
+from trustax.plotting.curves import plot_curves
 from trustax.run import Run
-from trustax.train import train_run
+from trustax.training import train_run
 
 ROOT = Path(__file__).parent.parent
 MILLION, HALF_MILLION = 1_000_000, 500_000

@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 
 import trustax as tx
-from trustax.adam import adam_init, adam_step
-from trustax.algorithms.base import make_batch
-from trustax.attention import Attention
-from trustax.memory import PolicyMemory
-from trustax.minimize import over_minibatches
+from trustax.algorithms.batch import make_batch
+from trustax.algorithms.mcpo.attention import Attention
+from trustax.algorithms.mcpo.memory import PolicyMemory
 from trustax.networks import Architecture, Policy
+from trustax.ops.adam import adam_init, adam_step
+from trustax.ops.minibatches import over_minibatches
 from trustax.types import Rollout
 
 NUM_ENVS, HORIZON, NUM_EPOCHS, NUM_MINIBATCHES = 4, 2048, 10, 64

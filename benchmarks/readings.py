@@ -33,20 +33,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from trustax.adam import AdamState, adam_step
-from trustax.algorithms.base import ActorCritic, Batch, Evaluation, ascend, batch_metrics, evaluate, make_batch
-from trustax.algorithms.mcpo import MCPO
-from trustax.attention import Attention, dropout_masks
+from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
+from trustax.algorithms.first_order import ActorCritic, ascend, batch_metrics
+from trustax.algorithms.mcpo.attention import Attention, dropout_masks
+from trustax.algorithms.mcpo.mcpo import MCPO
+from trustax.algorithms.mcpo.memory import PolicyMemory
 from trustax.envs import make
-from trustax.iteration import Iteration
-from trustax.memory import PolicyMemory
-from trustax.minimize import over_minibatches
+from trustax.envs.engines import observes_images
 from trustax.networks import Policy
-from trustax.objectives import clipped_gain, expectations, mean_kl, standardize
+from trustax.ops.adam import AdamState, adam_step
+from trustax.ops.minibatches import over_minibatches
+from trustax.ops.objectives import clipped_gain, expectations, mean_kl, standardize
 from trustax.paper.tasks import TASKS, Task
 from trustax.run import Run
-from trustax.state import start
-from trustax.train import settle_devices
+from trustax.runtime.devices import configure_devices
+from trustax.runtime.iteration import Iteration
+from trustax.runtime.state import start
 from trustax.types import Progress, Rollout
 
 EXACT, K1, K2, K3 = (tuple(float(i == j) for j in range(4)) for i in range(4))
@@ -246,7 +248,7 @@ def measure(
         normalize_rewards=task.normalize_rewards,
         bootstrap_truncation=protocol == "bootstrapped",
     )
-    settle_devices(run)
+    configure_devices(run.num_seeds, large_network=observes_images(run.env_id))
     environment = make(run.env_id, run.seeds, run.num_envs, True)
     state = start(run, environment)
     rows = [READINGS[name] for name in names for _ in range(num_seeds)]

@@ -60,7 +60,7 @@ def tables(devices: list[dict[str, Any]]) -> str:
 
 def _table(devices: list[dict[str, Any]], part: str) -> str:
     """A row for each method and device, a column for each size."""
-    from trustax.terminal import short_count
+    from trustax.cli.formatting import short_count
 
     sizes = sorted({m["size"] for device in devices for m in device["measurements"] if m["part"] == part})
     lines = [f"| {PARTS[part]} | {' | '.join(map(str, sizes))} |", f"|---{'|---' * len(sizes)}|"]
@@ -78,8 +78,8 @@ def draw(devices: list[dict[str, Any]], path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
-    from trustax.curve import COLOURS, LINE_STYLES, STYLE
-    from trustax.terminal import short_count
+    from trustax.cli.formatting import short_count
+    from trustax.plotting.curves import COLOURS, LINE_STYLES, STYLE
 
     with matplotlib.rc_context(STYLE | {"axes.grid.axis": "both"}):
         figure = Figure(figsize=(11.0, 3.6))

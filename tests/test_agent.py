@@ -11,11 +11,11 @@ import pytest
 from gymnasium import spaces
 
 import trustax as tx
-from trustax import checkpoint
 from trustax.agent import spec_from_json
-from trustax.envs.spaces import spec_of
-from trustax.manifest import CheckpointError
+from trustax.envs.gymnasium_spaces import spec_of
 from trustax.networks import Architecture
+from trustax.storage import pytree as checkpoint
+from trustax.storage.manifest import CheckpointError
 
 SMALL: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 256, "quiet": True}
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from trustax import commands
-from trustax.cli import main
+from trustax.cli import commands
+from trustax.cli.main import main
 from trustax.envs import ENGINES, engine_of
 from trustax.paper.commands import Reproduce
 from trustax.paper.report.command import Report
@@ -56,7 +56,7 @@ def test_every_engine_is_in_the_tables() -> None:
 
 @pytest.mark.parametrize(
     ("words", "printed"),
-    [("train_run", "["), ("slippery", ""), ("observe", "over 20 episodes"), ("GymnaxDefinition", "")],
+    [("train_run", "["), ("slippery", ""), ("observe", "over 20 episodes"), ("GymnaxEnv", "")],
 )
 @pytest.mark.usefixtures("quick_compilation")
 def test_an_example_runs(words: str, printed: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,6 +37,10 @@ def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_examples_are_found_in_wrapped_functions_and_in_classes() -> None:
-    for module, name in (("advantages", "gae"), ("distributions", "DiagonalGaussian"), ("seeds", "over_seeds")):
+    for module, name in (
+        ("ops.advantages", "gae"),
+        ("ops.distributions", "DiagonalGaussian"),
+        ("ops.transforms", "over_seeds"),
+    ):
         found = examples_in(importlib.import_module(f"trustax.{module}"))
         assert f"trustax.{module}.{name}" in {test.name for test in found if test.examples}

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.test_benchmarks import bars, scaled
-from trustax.paper.layout import PaperTable
+from trustax.cli.formatting import short_count
 from trustax.paper.results import digest, read_file
-from trustax.paper.tables import table
-from trustax.terminal import short_count
+from trustax.paper.tables.layout import PaperTable
+from trustax.paper.tables.tables import table
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

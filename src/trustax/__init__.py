@@ -13,11 +13,11 @@ from trustax.agent import Agent, load
 from trustax.algorithms import ACKTR, MCPO, MDPO, PPO, TRGPPO, TRPO, VMPO, KLAdaptive, KLFixed
 from trustax.envs import make
 from trustax.errors import TrustaxError
-from trustax.evaluate import EvaluationResult, evaluate
-from trustax.interrupt import Interrupted
-from trustax.keeper import load_agent
+from trustax.evaluation import EvaluationResult, evaluate
 from trustax.run import Run
-from trustax.train import Result, train, train_run
+from trustax.runtime.interrupt import Interrupted
+from trustax.storage.run_directory import load_agent
+from trustax.training import Result, train, train_run
 from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
 __all__ = [

@@ -13,14 +13,14 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from trustax import checkpoint
 from trustax.errors import TrustaxError
-from trustax.manifest import CheckpointError
 from trustax.networks import Architecture, Policy
-from trustax.normalize import RunningStatistics
-from trustax.observations import Part, flatten, is_structured
-from trustax.plain import plain
+from trustax.ops.observations import Part, flatten, is_structured
+from trustax.ops.running_statistics import RunningStatistics
 from trustax.run import RUN_FILE
+from trustax.storage import pytree as checkpoint
+from trustax.storage.atomic import jsonable
+from trustax.storage.manifest import CheckpointError
 from trustax.types import Actions, BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
 KIND = "agent"
@@ -155,7 +155,7 @@ def _tree(policy: Policy, statistics: RunningStatistics | None) -> dict[str, Any
 
 def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
     """An EnvSpec as plain JSON values."""
-    return plain(asdict(spec))
+    return jsonable(asdict(spec))
 
 
 def spec_from_json(values: dict[str, Any]) -> EnvSpec:

@@ -9,13 +9,12 @@ from typing import Any, Generic, TypeVar
 
 from trustax.algorithms import ALGORITHMS, Algorithm, name_of
 from trustax.errors import TrustaxError
-from trustax.plain import plain
-from trustax.settings import tidied
-from trustax.whole import write_whole
+from trustax.settings import validated
+from trustax.storage.atomic import jsonable, write_atomic
 
 RUN_FILE = "run.json"
 
-ADDED_LATER = {"restart_interval": 0, "switch_every": "minibatch"}
+ADDED_LATER = {"restart_interval": 0, "switch_every": "minibatch", "kl_cost_max_target": 0.0}
 """Fields that older files do not have, with the value that says what those files meant."""
 
 SomeAlgorithm = TypeVar("SomeAlgorithm", bound=Algorithm)
@@ -52,9 +51,9 @@ class Run(Generic[SomeAlgorithm]):
         if isinstance(self.algorithm, type) or not isinstance(self.algorithm, Algorithm):
             raise TrustaxError(f"an algorithm is an object, for example MCPO(memory_size=10), not {self.algorithm!r}")
         settings = vars(self.algorithm)
-        if (tidy := tidied(type(self.algorithm), settings)) != settings:
+        if (tidy := validated(type(self.algorithm), settings)) != settings:
             object.__setattr__(self, "algorithm", type(self.algorithm)(**tidy))
-        for name, value in tidied(Run, vars(self)).items():
+        for name, value in validated(Run, vars(self)).items():
             object.__setattr__(self, name, value)
         if not 0 <= self.seed <= 2**32 - self.num_seeds:
             raise TrustaxError(f"seed must be between 0 and 2**32 - num_seeds, not {self.seed}")
@@ -87,7 +86,7 @@ def to_json(run: Run) -> dict[str, Any]:
     """The run as plain JSON values."""
     fields = {field.name: getattr(run, field.name) for field in dataclasses.fields(run)}
     settings = dataclasses.asdict(run.algorithm)
-    return plain(fields | {"algorithm": {"name": run.algorithm_name} | settings})
+    return jsonable(fields | {"algorithm": {"name": run.algorithm_name} | settings})
 
 
 def settings_of(run: Run, without: Collection[str]) -> dict[str, Any]:
@@ -104,7 +103,7 @@ def from_json(values: Any) -> Run:
         settings = dict(values.pop("algorithm"))
         algorithm = ALGORITHMS[settings.pop("name")]
         settings = _added_later(algorithm) | settings
-        return Run(algorithm=algorithm(**tidied(algorithm, settings)), **_added_later(Run) | values)
+        return Run(algorithm=algorithm(**validated(algorithm, settings)), **_added_later(Run) | values)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise TrustaxError(f"this is no run of Trustax: {error}") from error
 
@@ -117,7 +116,7 @@ def _added_later(kind: type) -> dict[str, Any]:
 
 def write_run(run: Run, folder: Path) -> None:
     """Leave the definition in the run's folder."""
-    write_whole(folder / RUN_FILE, json.dumps(to_json(run), indent=2) + "\n")
+    write_atomic(folder / RUN_FILE, json.dumps(to_json(run), indent=2) + "\n")
 
 
 def read_run(folder: Path) -> Run:

@@ -27,11 +27,11 @@ ORDERED = [("kl_cost_min", "kl_cost_max")]
 """Pairs of which the first must not be above the second."""
 
 
-def tidied(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
+def validated(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
     """Settings for a dataclass, numbers and tuples as Python's own; refused where one makes no sense.
 
     >>> from trustax.algorithms import PPO
-    >>> tidied(PPO, {"hidden_sizes": [64, 64], "num_epochs": 10.0})
+    >>> validated(PPO, {"hidden_sizes": [64, 64], "num_epochs": 10.0})
     {'hidden_sizes': (64, 64), 'num_epochs': 10}
     """
     kinds = get_type_hints(kind)

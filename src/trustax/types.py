@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Shaped
 
-from trustax.observations import Part
+from trustax.ops.observations import Part
 
 Metrics = dict[str, Array]
 """Scalars by their names, as they come out of a compiled update."""
@@ -134,9 +134,9 @@ class TimeStep(NamedTuple):
     reward: Any
     terminated: Any
     truncated: Any
-    score: Any = None
+    raw_reward: Any = None
     """the reward as it is reported, where learning sees another (Atari's is clipped); None where they are one"""
-    over: Any = None
+    game_over: Any = None
     """whether the reported episode ended, where learning sees shorter ones (Atari's lives); None where they are one"""
     success: Any = None
     """whether an episode that ends here reached its goal; None where there is no such thing"""

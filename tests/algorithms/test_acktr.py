@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from tests.probes import QUICK_COMPILE, SPECS, random_rollout
-from trustax.advantages import gae
 from trustax.algorithms import ALGORITHMS
 from trustax.algorithms.acktr import ACKTR, ACKTRState
 from trustax.networks import Policy
-from trustax.train import train
+from trustax.ops.advantages import gae
+from trustax.training import train
 from trustax.types import Progress
 
 SMALL = ACKTR(hidden_sizes=(5, 4), kl_target=1e-4)

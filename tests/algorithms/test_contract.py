@@ -17,9 +17,9 @@ import pytest
 
 from tests.probes import PROBES, QUICK_COMPILE, SPECS, operation_by_operation, random_rollout
 from trustax.algorithms import ALGORITHMS, Algorithm
-from trustax.algorithms.base import FirstOrder
-from trustax.distributions import DiagonalGaussian
-from trustax.train import train
+from trustax.algorithms.first_order import FirstOrder
+from trustax.ops.distributions import DiagonalGaussian
+from trustax.training import train
 from trustax.types import EnvSpec, MultiDiscreteActions, Progress, Rollout
 
 TINY = {"num_epochs": 1, "value_epochs": 1, "num_minibatches": 2, "hidden_sizes": (4,), "memory_size": 3}
@@ -68,7 +68,8 @@ CHANGES = {
     "trust_region_weight": Change((0.0, 1.0)),
     "kl_cost_rule": Change(("annealed", "adaptive", "fixed")),
     "kl_cost_min": Change((1.0,), iterations=2),  # in the first minibatch of all, three policies are one
-    "kl_cost_max": Change((1.0,)),
+    "kl_cost_max": Change((1.0,), {"kl_cost_max_target": 0.0}),
+    "kl_cost_max_target": Change((0.0, 1.0)),
     "switch_every": Change(("minibatch",)),
     "kl_cost": Change((5.0,), {"kl_cost_rule": "fixed"}),
     "kl_target": Change((1e-9,), {"kl_cost_rule": "adaptive"}),

@@ -13,12 +13,13 @@ import pytest
 
 from tests.probes import QUICK_COMPILE, SPECS, operation_by_operation, random_rollout
 from trustax.algorithms import ALGORITHMS, MCPO
-from trustax.algorithms.base import Batch, Evaluation, evaluate, improve, make_batch
-from trustax.algorithms.mcpo import MCPOState, Virtual
-from trustax.attention import Attention
-from trustax.minimize import shuffles
+from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
+from trustax.algorithms.first_order import improve
+from trustax.algorithms.mcpo.attention import Attention
+from trustax.algorithms.mcpo.mcpo import MCPOState, Virtual
 from trustax.networks import flatten
-from trustax.objectives import expectation, surrogate
+from trustax.ops.minibatches import shuffles
+from trustax.ops.objectives import expectation, surrogate
 from trustax.types import DiscreteActions, EnvSpec, Metrics, Progress, Rollout
 
 HORIZON, NUM_ENVS, NUM_ITERATIONS = 5, 8, 4
@@ -30,6 +31,7 @@ SMALL = MCPO(
     memory_size=3,
     entropy_cost=0.01,
     dropout=0.0,
+    kl_cost_max_target=0.0,
 )
 
 
@@ -45,6 +47,7 @@ MANY_POLICIES = change(
     memory_size=1000, write_rule="interval", write_interval=1, kl_cost_rule="adaptive", kl_target=1e-6
 )
 EACH_MINIBATCH = change(switch_every="minibatch")
+ADAPTIVE_MAXIMUM = change(kl_cost_max_target=0.1)
 both_action_kinds = pytest.mark.parametrize("actions", ["discrete", "box"])
 
 
@@ -245,7 +248,7 @@ class Reference:
         self.settings, self.network = settings, Network(spec, settings.hidden_sizes)
         self.theta, self.phi, self.memory, self.psi = theta, phi, [theta], theta
         self.adam, self.phi_adam = Adam(), Adam()
-        self.beta = np.nan
+        self.beta, self.beta_max = np.nan, settings.kl_cost_max
         self.betas: list[float] = []
         self.writes: list[bool] = []
 
@@ -254,6 +257,11 @@ class Reference:
         old = self.theta
         for rows in minibatch_rows(key, self.settings, len(samples.weight)):
             self.step(samples.take(rows), old, self.settings.learning_rate * remaining)
+        if target := self.settings.kl_cost_max_target:
+            before, after = (self.network(x, samples.observation).distribution for x in (old, self.theta))
+            distance = samples.share @ kl(before, after)
+            factor = 2 if distance > 1.5 * target else 0.5 if distance < target / 1.5 else 1
+            self.beta_max = np.clip(self.beta_max * factor, 0.1, 100)
 
     def step(self, samples: Samples, theta_old: np.ndarray, learning_rate: float) -> None:
         settings, network, share, A = self.settings, self.network, samples.share, samples.advantage
@@ -283,7 +291,7 @@ class Reference:
 
         alpha = 1 / (1 + np.exp(-(ratio(virtual) - 1) * A))
         if settings.switch_every == "minibatch" or self.adam.t % settings.num_minibatches == 0:
-            self.beta = settings.kl_cost_max if D(old, new) > D(old, virtual) else settings.kl_cost_min
+            self.beta = self.beta_max if D(old, new) > D(old, virtual) else settings.kl_cost_min
         gain = (ratio(new) * A)[:, None] * new.distribution.log_prob_gradient(samples.action)
         to_old = new.distribution.kl_gradient(old.distribution)
         to_virtual = new.distribution.kl_gradient(virtual.distribution)
@@ -352,7 +360,9 @@ def double(tree: Any) -> np.ndarray:
     return np.asarray(flatten(tree), np.float64)
 
 
-@pytest.mark.parametrize(("algorithm", "actions"), [(SMALL, "discrete"), (SMALL, "box"), (EACH_MINIBATCH, "box")])
+@pytest.mark.parametrize(
+    ("algorithm", "actions"), [(SMALL, "discrete"), (ADAPTIVE_MAXIMUM, "box"), (EACH_MINIBATCH, "box")]
+)
 def test_update_equals_the_reference(algorithm: MCPO, actions: str) -> None:
     """Two iterations of 2 x 4 minibatches.
 
@@ -366,7 +376,7 @@ def test_update_equals_the_reference(algorithm: MCPO, actions: str) -> None:
         rollout = random_rollout(SPECS[actions], HORIZON, NUM_ENVS, seed=i)
         reference.update(rollout, 1 - i / NUM_ITERATIONS, jax.random.key(i))
 
-    assert len(set(reference.betas)) == 2
+    assert len(set(reference.betas)) == (3 if algorithm is ADAPTIVE_MAXIMUM else 2)
     assert sum(reference.writes) > SMALL.memory_size
     np.testing.assert_array_equal(series(run, "mcpo/beta"), np.float32(reference.betas))
     np.testing.assert_array_equal(series(run, "mcpo/written"), reference.writes)
@@ -489,10 +499,25 @@ def test_the_switch_is_thrown_when_it_should_be(every: str, count: int, expected
     """Four minibatches an epoch: updates 0 and 4 begin one. β was 7 before; outside the radius it becomes β_max."""
     algorithm = change(switch_every=every)
     state = jax.jit(partial(algorithm.init, spec=SPECS["discrete"]))(jax.random.key(0))
-    state = eqx.tree_at(lambda s: (s.kl_cost, s.learner.adam.count), state, (jnp.float32(7), jnp.int32(count)))
-    assert float(algorithm._switched(state, jnp.array(True))) == expected
-    inside = float(algorithm._switched(state, jnp.array(False)))
+    state = eqx.tree_at(lambda s: s.learner.adam.count, state, jnp.int32(count))
+    outside, inside = (float(algorithm._switched(state, jnp.float32(7), jnp.array(x))) for x in (True, False))
+    assert outside == expected
     assert inside == pytest.approx(0.01 if expected == 10 else 7)
+
+
+@pytest.mark.parametrize(
+    ("target", "before", "after"), [(1e6, 10, 5), (1e-9, 10, 20), (1e6, 0.1, 0.1), (1e-9, 100, 100)]
+)
+def test_the_largest_cost_adapts_to_the_distance_travelled(target: float, before: float, after: float) -> None:
+    """Moved too little, it halves, moved too far, it doubles, between 0.1 and 100; and β is switched up to it."""
+    algorithm = change(kl_cost_max_target=target)
+    state, rollout = trained(SMALL).states[0], random_rollout(SPECS["discrete"], HORIZON, NUM_ENVS, seed=0)
+    state = eqx.tree_at(lambda s: s.kl_cost, state, jnp.float32(before))
+    update = jax.jit(algorithm.update, compiler_options=QUICK_COMPILE)
+    state, metrics = update(state, rollout, Progress(jnp.array(0), jnp.array(NUM_ITERATIONS)), jax.random.key(0))
+    assert float(state.kl_cost) == pytest.approx(after)
+    assert float(metrics["mcpo/beta_max"]) == pytest.approx(before)
+    assert float(metrics["mcpo/beta"].max()) == pytest.approx(before)
 
 
 @both_action_kinds
@@ -578,7 +603,7 @@ def test_nothing_is_remembered_of_an_update_that_broke() -> None:
 
 
 def test_the_memory_is_written_in_place_also_in_turns_of_several_updates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trustax.minimize.steps_in_a_turn", lambda on_cpu, on_gpu: on_gpu)
+    monkeypatch.setattr("trustax.ops.minibatches.unroll_steps", lambda on_cpu, on_gpu: on_gpu)
     algorithm = change(num_minibatches=8, memory_size=7)
     state = algorithm.init(jax.random.key(0), SPECS["discrete"])
     rollout = random_rollout(SPECS["discrete"], HORIZON, NUM_ENVS, seed=0)

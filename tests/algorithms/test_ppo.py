@@ -12,7 +12,8 @@ import pytest
 from tests.algorithms.test_mcpo import Adam, Network, double, gradients_of_loss, minibatch_rows, samples_of
 from tests.probes import QUICK_COMPILE, SPECS, operation_by_operation, random_rollout
 from trustax.algorithms import PPO
-from trustax.algorithms.base import Batch, Evaluation, evaluate, improve, make_batch
+from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
+from trustax.algorithms.first_order import improve
 from trustax.networks import Policy, flatten
 from trustax.types import Progress
 

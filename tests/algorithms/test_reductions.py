@@ -10,7 +10,8 @@ import pytest
 
 from tests.probes import SPECS, operation_by_operation, random_rollout
 from trustax.algorithms import MCPO, PPO, KLAdaptive, KLFixed
-from trustax.algorithms.base import ActorCritic, Batch, Evaluation, improve, make_batch
+from trustax.algorithms.batch import Batch, Evaluation, make_batch
+from trustax.algorithms.first_order import ActorCritic, improve
 from trustax.types import Progress
 
 TINY: dict[str, Any] = {"num_epochs": 2, "num_minibatches": 3, "hidden_sizes": (8,), "learning_rate": 1e-2}

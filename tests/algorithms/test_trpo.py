@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests.algorithms.test_mcpo import Adam, Network, double, kl, samples_of
+from tests.ops.test_natural_gradient import HIDDEN_SIZES, dense_fisher
 from tests.probes import QUICK_COMPILE, SPECS, random_rollout
-from tests.test_curvature import HIDDEN_SIZES, dense_fisher
-from trustax.algorithms.base import make_batch
+from trustax.algorithms.batch import make_batch
 from trustax.algorithms.trpo import KL_SLACK, TRPO
 from trustax.networks import Policy
 from trustax.types import DiscreteActions, EnvSpec, Progress, Rollout

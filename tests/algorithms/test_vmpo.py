@@ -58,7 +58,7 @@ def test_the_policy_loss_is_a_weighted_likelihood(reduction: Any) -> None:
     rollout = random_rollout(spec, horizon=6, num_envs=4)
     _, metrics = jax.jit(method.update)(state, rollout, Progress(jnp.array(0), jnp.array(4)), jax.random.key(1))
 
-    from trustax.algorithms.base import make_batch
+    from trustax.algorithms.batch import make_batch
 
     batch = make_batch(state.policy, rollout, method.discount, method.gae_lambda)
     counts = np.asarray(batch.weight) > 0

@@ -14,7 +14,7 @@ from trustax.envs.atari import (
     gymnasium_id,
     is_atari,
     preprocess,
-    score_and_over,
+    raw_reward_and_game_over,
 )
 
 envpool = pytest.importorskip("envpool")
@@ -49,7 +49,7 @@ def by_envpool(game: str, count: int, **options: Any) -> list[Row]:
     rows = []
     for action in actions(game, count):
         observation, reward, terminated, truncated, info = env.step(np.array([action], np.int32))
-        told = (*score_and_over(info, terminated, truncated), info["lives"], info["ram"])
+        told = (*raw_reward_and_game_over(info, terminated, truncated), info["lives"], info["ram"])
         rows.append(Row(*(leaf[0] for leaf in (observation, reward, terminated, truncated, *told))))
     env.close()
     return rows
@@ -89,25 +89,25 @@ def test_both_engines_play_the_same_game(game: str, count: int) -> None:
     for name in ("reward", "terminated", "truncated", "score", "over", "lives", "ram"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
     # Where a game ends within its four frames, the two show another one of them.
-    np.testing.assert_array_equal(ours.observation[~ours.over], theirs.observation[~ours.over])
-    assert ours.over.any()
-    assert (ours.terminated & ~ours.over).any()
+    np.testing.assert_array_equal(ours.observation[~ours.game_over], theirs.observation[~ours.game_over])
+    assert ours.game_over.any()
+    assert (ours.terminated & ~ours.game_over).any()
 
 
 def test_learning_sees_signs_and_the_score_is_raw() -> None:
     rows = together(by_gymnasium("SpaceInvaders", 500))
-    assert set(rows.score) >= {0.0, 5.0, 10.0}
-    np.testing.assert_array_equal(rows.reward, np.sign(rows.score))
+    assert set(rows.raw_reward) >= {0.0, 5.0, 10.0}
+    np.testing.assert_array_equal(rows.reward, np.sign(rows.raw_reward))
 
 
 def test_a_lost_life_ends_an_episode_but_not_the_game() -> None:
     rows = together(by_gymnasium("Breakout", 250))
     (ends,) = np.nonzero(rows.terminated)
     np.testing.assert_array_equal(rows.lives[ends][:5], [4, 3, 2, 1, 0])
-    np.testing.assert_array_equal(rows.over[ends][:5], [False] * 4 + [True])
+    np.testing.assert_array_equal(rows.game_over[ends][:5], [False] * 4 + [True])
     # The row after goes on with the life that is left, and then with a new game.
     np.testing.assert_array_equal(rows.lives[ends + 1][:5], [4, 3, 2, 1, 5])
-    assert not rows.score[ends + 1].any()
+    assert not rows.raw_reward[ends + 1].any()
     before, after = rows.observation[ends[0]], rows.observation[ends[0] + 1]
     np.testing.assert_array_equal(after[:3], before[1:])
     anew = rows.observation[ends[4] + 1]
@@ -119,7 +119,7 @@ def test_envpools_time_limit_ends_the_game_by_truncation_alone() -> None:
     def endings(limit: int) -> list[tuple[int, bool, bool, bool]]:
         rows = by_envpool("Breakout", 30, **ONE_FRAME, max_episode_steps=limit)
         return [
-            (step, bool(row.terminated), bool(row.truncated), bool(row.over))
+            (step, bool(row.terminated), bool(row.truncated), bool(row.game_over))
             for step, row in enumerate(rows)
             if row.terminated or row.truncated
         ]

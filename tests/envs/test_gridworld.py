@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trustax.envs.gridworld import DOOR, KEY, LOCKED, OPEN, TOGGLE, GridState, act, parts, tile, visible
+from trustax.envs.jax.gridworld import DOOR, KEY, LOCKED, OPEN, TOGGLE, GridState, act, parts, tile, visible
 from trustax.envs.minigrid import COLORS
 
 pytest.importorskip("minigrid")

@@ -11,8 +11,8 @@ import pytest
 
 import trustax as tx
 from tests.probes import QUICK_COMPILE
-from trustax.envs import Definition, NativeEnvironment, Stepped, engine_of, make
-from trustax.envs.gymnax import GymnaxDefinition, gymnax_definition
+from trustax.envs import HostAdapter, JaxEnv, VectorizedJaxEnv, engine_of, make
+from trustax.envs.gymnax import GymnaxEnv, make_gymnax
 from trustax.errors import TrustaxError
 from trustax.types import BoxActions, DiscreteActions
 
@@ -20,7 +20,7 @@ gymnax = pytest.importorskip("gymnax")
 from gymnax.environments import environment, spaces  # noqa: E402
 
 
-def random_actions(definition: Definition, count: int) -> np.ndarray:
+def random_actions(definition: JaxEnv, count: int) -> np.ndarray:
     generator = np.random.default_rng(0)
     if isinstance(definition.spec.actions, DiscreteActions):
         return generator.integers(0, definition.spec.actions.count, count).astype(np.int32)
@@ -29,8 +29,8 @@ def random_actions(definition: Definition, count: int) -> np.ndarray:
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "Breakout-MinAtar", "SpaceInvaders-MinAtar"])
 def test_an_episode_is_gymnaxs_own(env_id: str) -> None:
-    definition = gymnax_definition(env_id)
-    assert isinstance(definition, Definition)
+    definition = make_gymnax(env_id)
+    assert isinstance(definition, JaxEnv)
     actions = random_actions(definition, 220)
     state = definition.reset(jax.random.key(3))
     _, (observation, reward, terminated) = jax.jit(lambda *start: jax.lax.scan(follow(definition), *start))(
@@ -53,7 +53,7 @@ def test_an_episode_is_gymnaxs_own(env_id: str) -> None:
     assert bool(outcome[1]) == (env_id != "Pendulum-v1")
 
 
-def follow(definition: Definition) -> Any:
+def follow(definition: JaxEnv) -> Any:
     def step(state: Any, action: Any) -> tuple[Any, Any]:
         state, reward, terminated = definition.step(state, action)
         return state, (definition.observe(state), reward, terminated)
@@ -62,7 +62,7 @@ def follow(definition: Definition) -> Any:
 
 
 def test_a_stochastic_environment_draws_anew_at_each_step() -> None:
-    definition = gymnax_definition("BernoulliBandit-misc")
+    definition = make_gymnax("BernoulliBandit-misc")
     state = definition.reset(jax.random.key(0))
     _, (_, reward, _) = jax.lax.scan(follow(definition), state, jnp.zeros(100, int))
     assert 0 < reward.mean() < 1
@@ -71,7 +71,7 @@ def test_a_stochastic_environment_draws_anew_at_each_step() -> None:
 @pytest.mark.parametrize("env_id", ["FourRooms-misc", "MetaMaze-misc"])
 def test_types_stay_the_same_where_gymnaxs_do_not(env_id: str) -> None:
     wide = make(f"gymnax:{env_id}", [0, 1], 2)
-    assert isinstance(wide, NativeEnvironment)
+    assert isinstance(wide, VectorizedJaxEnv)
     state, first = wide.reset()
     after, timestep = jax.jit(wide.step)(state, jnp.zeros((2, 2), int))
     assert jax.tree.map(jax.typeof, after) == jax.tree.map(jax.typeof, state)
@@ -80,15 +80,15 @@ def test_types_stay_the_same_where_gymnaxs_do_not(env_id: str) -> None:
 
 
 def test_spaces() -> None:
-    breakout = gymnax_definition("Breakout-MinAtar").spec
+    breakout = make_gymnax("Breakout-MinAtar").spec
     assert (breakout.observation_shape, breakout.is_image, breakout.actions) == ((10, 10, 4), False, DiscreteActions(3))
-    assert gymnax_definition("Reacher-misc").spec.actions == BoxActions((-1.0, -1.0), (1.0, 1.0))
-    assert gymnax_definition("Pendulum-v1").spec.actions == BoxActions((-2.0,), (2.0,))
-    assert GymnaxDefinition(Camera()).spec.is_image
+    assert make_gymnax("Reacher-misc").spec.actions == BoxActions((-1.0, -1.0), (1.0, 1.0))
+    assert make_gymnax("Pendulum-v1").spec.actions == BoxActions((-2.0,), (2.0,))
+    assert GymnaxEnv(Camera()).spec.is_image
 
 
-def wide_stream(definition: Definition, action: Any, count: int) -> Any:
-    wide = NativeEnvironment(definition, [0], 1)
+def wide_stream(definition: JaxEnv, action: Any, count: int) -> Any:
+    wide = VectorizedJaxEnv(definition, [0], 1)
     state, _ = wide.reset()
     play = jax.jit(lambda state: jax.lax.scan(lambda s, _: wide.step(s, action), state, length=count)[1])
     timesteps = play.lower(state).compile(QUICK_COMPILE)(state)
@@ -96,7 +96,7 @@ def wide_stream(definition: Definition, action: Any, count: int) -> Any:
 
 
 def test_a_time_limit_truncates_and_does_not_terminate() -> None:
-    stream = wide_stream(gymnax_definition("Pendulum-v1"), jnp.zeros((1, 1, 1)), 402)
+    stream = wide_stream(make_gymnax("Pendulum-v1"), jnp.zeros((1, 1, 1)), 402)
     np.testing.assert_array_equal(np.flatnonzero(stream.truncated), [199, 400])
     assert not stream.terminated.any()
     np.testing.assert_array_equal(np.flatnonzero(stream.reward == 0), [200, 401])
@@ -104,13 +104,11 @@ def test_a_time_limit_truncates_and_does_not_terminate() -> None:
 
 def test_a_fall_on_the_time_limit_is_both() -> None:
     env, params = gymnax.make("CartPole-v1")
-    stream = wide_stream(GymnaxDefinition(env), jnp.ones((1, 1), int), 20)
+    stream = wide_stream(GymnaxEnv(env), jnp.ones((1, 1), int), 20)
     falls = int(np.flatnonzero(stream.terminated)[0]) + 1
     assert not stream.truncated.any()
     for limit, flags in ((falls, (True, True)), (falls - 1, (False, True))):
-        stream = wide_stream(
-            GymnaxDefinition(env, params.replace(max_steps_in_episode=limit)), jnp.ones((1, 1), int), falls
-        )
+        stream = wide_stream(GymnaxEnv(env, params.replace(max_steps_in_episode=limit)), jnp.ones((1, 1), int), falls)
         end = min(limit, falls) - 1
         assert (stream.terminated[end], stream.truncated[end]) == flags
         assert not (stream.terminated | stream.truncated)[:end].any()
@@ -160,7 +158,7 @@ class Unlimited(Counter):
 
 @pytest.mark.parametrize("env", [Counter(), OldCounter(), Unlimited()], ids=lambda env: env.name)
 def test_an_environment_of_ones_own(env: Any) -> None:
-    definition = GymnaxDefinition(env)
+    definition = GymnaxEnv(env)
     stream = wide_stream(definition, jnp.zeros((1, 1), int), 4)
     limited = not isinstance(env, Unlimited)
     assert definition.time_limit == (2 if limited else None)
@@ -190,19 +188,19 @@ class SeveralActions(Counter):
         (OwnTruncation(), "OwnTruncation has an is_truncated of its own"),
         (DiscreteObservation(), "observations must be a Box, not Discrete"),
         (SeveralActions(), "actions must be Discrete or a Box of floats, not Tuple"),
-        (Stepped, "takes a gymnax Environment, not a type"),
+        (HostAdapter, "takes a gymnax Environment, not a type"),
     ],
 )
 def test_what_has_no_place_here_is_refused_in_one_line(env: Any, message: str) -> None:
     with pytest.raises(TrustaxError, match=message) as error:
-        GymnaxDefinition(env)
+        GymnaxEnv(env)
     assert "\n" not in str(error.value)
 
 
 def test_only_its_prefix_leads_to_gymnax(monkeypatch: pytest.MonkeyPatch) -> None:
     assert engine_of("gymnax:CartPole-v1") == "gymnax"
     assert engine_of("CartPole-v1") == "native"
-    assert isinstance(make("gymnax:CartPole-v1", [0], 1, compiled=False), Stepped)
+    assert isinstance(make("gymnax:CartPole-v1", [0], 1, compiled=False), HostAdapter)
     for env_id, message in {
         "Breakout-MinAtar": "runs only with its prefix: gymnax:Breakout-MinAtar",
         "gymnax:Breakout-MinAtr": "did you mean Breakout-MinAtar",

@@ -7,9 +7,9 @@ import gymnasium
 import pytest
 
 from tests.envs.test_gymnasium import Scripted
-from trustax.envs import Definition, NativeEnvironment, Stepped, engine_of, make
-from trustax.envs.cartpole import CartPole
+from trustax.envs import HostAdapter, JaxEnv, VectorizedJaxEnv, engine_of, make
 from trustax.envs.gymnasium import GymnasiumHost
+from trustax.envs.jax.cartpole import CartPole
 from trustax.errors import TrustaxError
 
 
@@ -52,14 +52,14 @@ def test_what_is_not_an_id() -> None:
     assert engine_of(Scripted) == "gymnasium"
     assert isinstance(make(Scripted, [0], 2), GymnasiumHost)
     definition = CartPole(time_limit=5)
-    assert isinstance(definition, Definition)
+    assert isinstance(definition, JaxEnv)
     assert engine_of(definition) == "native"
-    assert isinstance(make(definition, [0], 2), NativeEnvironment)
+    assert isinstance(make(definition, [0], 2), VectorizedJaxEnv)
 
 
 def test_host_forms_on_demand(registered: str) -> None:
-    assert isinstance(make("Pendulum-v1", [0], 1), NativeEnvironment)
-    assert isinstance(make("Pendulum-v1", [0], 1, compiled=False), Stepped)
+    assert isinstance(make("Pendulum-v1", [0], 1), VectorizedJaxEnv)
+    assert isinstance(make("Pendulum-v1", [0], 1, compiled=False), HostAdapter)
     for compiled in (True, False):
         environment = make(registered, [0], 1, compiled)
         assert isinstance(environment, GymnasiumHost)

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trustax.envs.gridworld import DOOR, EMPTY, GREY, KEY, WALL, GridState, heading, tile
+from trustax.envs.jax.gridworld import DOOR, EMPTY, GREY, KEY, WALL, GridState, heading, tile
+from trustax.envs.jax.unlock import Unlock
 from trustax.envs.minigrid import COLORS, SymbolicView, is_minigrid, mission_words, observation_size, to_vector
-from trustax.envs.unlock import Unlock
 
 pytest.importorskip("minigrid")
 

@@ -13,12 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.test_rollout import RAW, policies_of
-from trustax.advantages import gae
+from tests.runtime.test_collect import RAW, policies_of
 from trustax.envs import CompiledEnvironment, HostEnvironment, make
-from trustax.envs.gymnax import GymnaxDefinition
-from trustax.rollout import HostCollector, Observer, collect
-from trustax.seeds import over_seeds
+from trustax.envs.gymnax import GymnaxEnv
+from trustax.ops.advantages import gae
+from trustax.ops.transforms import over_seeds
+from trustax.runtime.collect import HostCollector, collect
+from trustax.runtime.collector_state import CollectorState
 from trustax.types import DiscreteActions, EnvSpec, TimeStep
 
 pytest.importorskip("gymnax")
@@ -106,8 +107,8 @@ FORMS = {
     "definition, compiled": (ScriptDefinition(), True),
     "definition, stepped": (ScriptDefinition(), False),
     "gymnasium": (ScriptGymnasium, False),
-    "gymnax, compiled": (GymnaxDefinition(ScriptGymnax()), True),
-    "gymnax, stepped": (GymnaxDefinition(ScriptGymnax()), False),
+    "gymnax, compiled": (GymnaxEnv(ScriptGymnax()), True),
+    "gymnax, stepped": (GymnaxEnv(ScriptGymnax()), False),
 }
 each_form = pytest.mark.parametrize("form", FORMS)
 
@@ -136,7 +137,7 @@ def test_every_engine_plays_the_script(form: str) -> None:
             for ours, theirs in zip(steps[:4], expected(order), strict=True):
                 assert ours.dtype == theirs.dtype
                 np.testing.assert_array_equal(ours[:, seed, env], theirs)
-    assert steps.score is steps.over is steps.success is None
+    assert steps.raw_reward is steps.game_over is steps.success is None
 
 
 def stream(wide: CompiledEnvironment | HostEnvironment, actions: np.ndarray) -> tuple[Any, TimeStep]:
@@ -154,7 +155,7 @@ def collected(form: str) -> Any:
     wide = made(form)
     policies = policies_of(SEEDS, wide.spec)
     keys = jax.random.split(jax.random.key(1), (len(SEEDS), TIME))
-    begin = jax.jit(over_seeds(lambda seen: Observer.init(seen, RAW, wide.spec)))
+    begin = jax.jit(over_seeds(lambda seen: CollectorState.init(seen, RAW, wide.spec)))
     if isinstance(wide, CompiledEnvironment):
         state, first = wide.reset()
         go = jax.jit(functools.partial(collect, wide, preprocessing=RAW))

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
-from trustax.envs import CompiledEnvironment, NativeEnvironment, engine_of, make
-from trustax.envs.gridworld import (
+from trustax.envs import CompiledEnvironment, VectorizedJaxEnv, engine_of, make
+from trustax.envs.jax.gridworld import (
     BOX,
     CLOSED,
     DONE,
@@ -32,8 +32,8 @@ from trustax.envs.gridworld import (
     parts,
     tile,
 )
+from trustax.envs.jax.unlock import DOOR_X, Unlock, UnlockPickup
 from trustax.envs.minigrid import COLORS, SymbolicView
-from trustax.envs.unlock import DOOR_X, Unlock, UnlockPickup
 from trustax.types import DiscreteActions
 
 pytest.importorskip("minigrid")
@@ -188,7 +188,7 @@ def test_success_at_the_time_limit_is_still_success() -> None:
     before, action, *_, success = played("MiniGrid-Unlock-v0")
     end = np.flatnonzero(success)[0]
     last = jax.tree.map(lambda leaf: jnp.asarray(leaf[end])[None, None], before)
-    environment = NativeEnvironment(Unlock(time_limit=int(before.steps[end]) + 1), [0], 1)
+    environment = VectorizedJaxEnv(Unlock(time_limit=int(before.steps[end]) + 1), [0], 1)
     state, _ = environment.reset()
     state = eqx.tree_at(lambda state: (state.inner, state.elapsed), state, (last, last.steps))
     _, timestep = jax.jit(environment.step)(state, jnp.asarray(action[end])[None, None])

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from trustax.algorithms import MCPO
-from trustax.curve import STYLE
 from trustax.errors import TrustaxError
 from trustax.paper.experiments import EXPERIMENTS
 from trustax.paper.figures import FIGURES, save_figure
@@ -21,16 +20,17 @@ from trustax.paper.figures.ablation import draw_ablation, groups
 from trustax.paper.figures.captions import lacking
 from trustax.paper.figures.curves import draw_curves, draw_minigrid
 from trustax.paper.figures.details import draw_alpha, draw_slots
+from trustax.paper.figures.iteration_detail import draw_within, draw_withins, outside, smooth
 from trustax.paper.figures.profiles import draw_profiles
 from trustax.paper.figures.quality import draw_quality
 from trustax.paper.figures.timeline import Query, draw_timeline, marks_of, window
-from trustax.paper.figures.within import draw_within, draw_withins, outside, smooth
 from trustax.paper.results import Outcome, read, write
-from trustax.paper.samples import samples_of
-from trustax.paper.tables import complete_scores
-from trustax.paper.targets import TARGETS
+from trustax.paper.tables.scores import samples_of
+from trustax.paper.tables.tables import complete_scores
+from trustax.paper.tables.targets import TARGETS
 from trustax.paper.tasks import task
-from trustax.paper.trace import Checkpoint, Stretch, Trace
+from trustax.paper.trace.trace import Checkpoint, Segment, Trace
+from trustax.plotting.curves import STYLE
 
 STEPS = 4
 
@@ -55,7 +55,7 @@ def outcomes_of(name: str, seed: int = 0, protocol: str = "paper", **settings: A
     return made
 
 
-def stretch(iteration: int, num_updates: int = 640, written: Sequence[int] = (3, 20), attended: int = 2) -> Stretch:
+def segment(iteration: int, num_updates: int = 640, written: Sequence[int] = (3, 20), attended: int = 2) -> Segment:
     """An iteration whose updates attend to its own policy `attended`, or to the old one before that is there."""
     number = np.arange(1, num_updates + 1)
     series = {
@@ -67,7 +67,7 @@ def stretch(iteration: int, num_updates: int = 640, written: Sequence[int] = (3,
         "kl_new_virtual": 2e-7 * number,
     }
     old = iteration * num_updates
-    return Stretch(iteration, old, old + np.array(written), old + np.where(number > attended, attended, 0), series)
+    return Segment(iteration, old, old + np.array(written), old + np.where(number > attended, attended, 0), series)
 
 
 def trace(method: str = "MCPO N=10", iterations: Sequence[int] = (0, 8, 9, 10, 11), **settings: Any) -> Trace:
@@ -77,7 +77,7 @@ def trace(method: str = "MCPO N=10", iterations: Sequence[int] = (0, 8, 9, 10, 1
         method=method,
         protocol="paper",
         run=task("unlock").run(MCPO(**settings), num_seeds=2),
-        stretches=[stretch(number) for number in iterations],
+        segments=[segment(number) for number in iterations],
         means={},
         checkpoints=[Checkpoint(8192 * n, returns, returns + n) for n in (1, 2, 3)],
         seconds=1.0,
@@ -127,7 +127,7 @@ def _marks(axes: Any, height: int) -> set[int]:
 
 
 def test_a_query_is_the_tenth_update_after_an_old_policy() -> None:
-    marks = marks_of([stretch(2, num_updates=100, attended=7), stretch(3, num_updates=9)])
+    marks = marks_of([segment(2, num_updates=100, attended=7), segment(3, num_updates=9)])
     assert marks.queries == [Query(old=200, update=210, attended=207)]
     assert marks.attended.tolist() == [27, 29, 200, 207]
 
@@ -167,7 +167,7 @@ def test_within_asks_for_a_beta_that_switches() -> None:
     assert draw_withins([trace(kl_cost_rule="annealed")]) == {}
     assert list(draw_withins([trace(), trace(kl_cost_rule="annealed")])) == ["unlock"]
     loose = trace(kl_cost_max=0.02)
-    assert outside(loose, loose.stretches[0]).sum() == 480
+    assert outside(loose, loose.segments[0]).sum() == 480
 
 
 def test_smoothing_keeps_the_first_updates_and_a_straight_line() -> None:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.paper.made import folder_of, outcome
-from trustax.paper.page import write_page
-from trustax.paper.tables import TABLES
+from trustax.paper.report.markdown import write_page
+from trustax.paper.tables.tables import TABLES
 
 
 def test_the_page_of_no_results_names_every_table_and_says_that_nothing_was_run(tmp_path: Path) -> None:

@@ -13,17 +13,17 @@ import pytest
 
 from tests.paper.made import EVIL, NAN, folder_of, outcome
 from trustax.algorithms import MCPO
-from trustax.curve import COLOURS
 from trustax.errors import TrustaxError
 from trustax.paper import results
-from trustax.paper.entries import Verdict
 from trustax.paper.methods import method
 from trustax.paper.report import PARTS, _hash, write_report
 from trustax.paper.report.curves import labels_of, numbers
-from trustax.paper.report.inside import outcome_inside, trace_insides
+from trustax.paper.report.internals import outcome_inside, trace_insides
 from trustax.paper.report.tables import PLAIN
+from trustax.paper.tables.cells import Verdict
 from trustax.paper.tasks import task
-from trustax.paper.trace import Stretch, Trace
+from trustax.paper.trace.trace import Segment, Trace
+from trustax.plotting.curves import COLOURS
 
 
 class Reader(HTMLParser):
@@ -119,17 +119,17 @@ def test_what_mcpo_did_is_counted_in_writes_per_iteration() -> None:
 def test_a_trace_is_shown_as_a_whole_and_where_its_updates_are_known() -> None:
     run = replace(task("unlock").run(MCPO()), algorithm=MCPO(num_epochs=1, num_minibatches=4))
 
-    def stretch(number: int, written: list[int]) -> Stretch:
+    def segment(number: int, written: list[int]) -> Segment:
         alpha = np.array([0.1, 0.2, 0.3, 0.4])
         old = 4 * number
-        return Stretch(number, old, np.array(written), np.array([old, old, old + 1, old + 1]), {"alpha": alpha})
+        return Segment(number, old, np.array(written), np.array([old, old, old + 1, old + 1]), {"alpha": alpha})
 
     trace = Trace(
         task="unlock",
         method="MCPO N=10",
         protocol="paper",
         run=run,
-        stretches=[stretch(0, [2]), stretch(3, [13, 16]), stretch(4, [17])],
+        segments=[segment(0, [2]), segment(3, [13, 16]), segment(4, [17])],
         means={"iteration": np.arange(5), "written": np.array([0.25, 0.0, 0.5, 0.5, 0.25])},
         checkpoints=[],
         seconds=1.0,

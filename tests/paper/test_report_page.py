@@ -10,10 +10,10 @@ import pytest
 
 from tests.paper.chromium import PROGRAM, Chromium
 from tests.paper.made import EVIL, folder_of, outcome
-from trustax.curve import COLOURS
 from trustax.paper.experiments import PROTOCOLS
 from trustax.paper.report import write_report
-from trustax.paper.tables import CONTAINED, TABLES, table
+from trustax.paper.tables.tables import CONTAINED, TABLES, table
+from trustax.plotting.curves import COLOURS
 
 
 @pytest.fixture(scope="module")

@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.test_sweep import TINY
-from trustax.cli import main
-from trustax.journal import Record
+from tests.sweep.test_pool import TINY
+from trustax.cli.main import main
+from trustax.ops.metrics import Record
 from trustax.paper.experiments import Cell, experiment
-from trustax.paper.plan import Part, missing_jobs, missing_seeds
-from trustax.paper.reproduce import NAMES
+from trustax.paper.reproduce.plan import Part, missing_jobs, missing_seeds
+from trustax.paper.reproduce.reproduce import NAMES
+from trustax.paper.reproduce.worker import leave_outcome
 from trustax.paper.results import Outcome, outcome_of, read, write
-from trustax.paper.worker import leave_outcome
 from trustax.run import Run
-from trustax.train import train_run
-from trustax.worker import Job, seconds_of
+from trustax.sweep.worker import Job, seconds_of
+from trustax.training import train_run
 
 PENDULUM = Part(name="table-1", protocols=["paper"], methods=["MCPO N=10", "PPO ε=0.3"], tasks=["pendulum"])
 

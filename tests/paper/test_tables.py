@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 
 from trustax.errors import TrustaxError
-from trustax.paper.entries import Entry, marked, verdict
 from trustax.paper.experiments import EXPERIMENTS
-from trustax.paper.layout import PaperTable
 from trustax.paper.results import Outcome, write
 from trustax.paper.statistics import Summary
-from trustax.paper.tables import TABLES, part_of, table
-from trustax.paper.targets import Target
+from trustax.paper.tables.cells import Entry, marked, verdict
+from trustax.paper.tables.layout import PaperTable
+from trustax.paper.tables.tables import TABLES, part_of, table
+from trustax.paper.tables.targets import Target
 
 NAN = float("nan")
 

@@ -5,7 +5,7 @@ import pytest
 from trustax.paper.experiments import ATARI, EXPERIMENTS
 from trustax.paper.methods import METHODS
 from trustax.paper.statistics import Summary, cohens_d
-from trustax.paper.targets import BEST_OF, CLASSIC_CONTROL, HUMAN_SCORES, TARGETS, Target
+from trustax.paper.tables.targets import BEST_OF, CLASSIC_CONTROL, HUMAN_SCORES, TARGETS, Target
 from trustax.paper.tasks import TASKS
 
 MADE_OF_SEVERAL = {"mean", "median", "margin", "unlock success", "unlock-pickup success"}

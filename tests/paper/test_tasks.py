@@ -9,7 +9,7 @@ import pytest
 from trustax.algorithms import ALGORITHMS, MCPO, TRPO
 from trustax.errors import TrustaxError
 from trustax.paper.tasks import TASKS, task, task_of
-from trustax.train import train_run
+from trustax.training import train_run
 
 ATARI = ["beam-rider", "breakout", "enduro", "gopher", "seaquest", "space-invaders"]
 SMALL = {"hidden_sizes": (8,), "value_epochs": 1, "memory_size": 3}

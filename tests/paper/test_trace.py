@@ -13,7 +13,7 @@ import pytest
 from trustax.algorithms import MCPO
 from trustax.errors import TrustaxError
 from trustax.paper.tasks import TASKS, Task
-from trustax.paper.trace import (
+from trustax.paper.trace.trace import (
     EPISODES,
     EXACT_UPDATES,
     WINDOW,
@@ -23,9 +23,9 @@ from trustax.paper.trace import (
     read_traces,
     write_trace,
 )
-from trustax.paper.updates import SERIES, Look, looks, play, updates_of
+from trustax.paper.trace.updates import SERIES, TracedIteration, play, traced_iterations, updates_of
 from trustax.run import Run
-from trustax.train import Result, train_run
+from trustax.training import Result, train_run
 
 TINY = Task(
     env_id="CartPole-v1",
@@ -70,7 +70,7 @@ class Watched(NamedTuple):
     series: list[dict[str, np.ndarray]]
     old: list[np.ndarray]
     new: list[np.ndarray]
-    last: Look
+    last: TracedIteration
     result: Result
 
 
@@ -78,14 +78,14 @@ class Watched(NamedTuple):
 def watched() -> Watched:
     run = TINY.run(MCPO(memory_size=5), num_seeds=2, bootstrap_truncation=False)
     series, old, new = [], [], []
-    for look in looks(run, quiet=True):
+    for look in traced_iterations(run, quiet=True):
         series.append(look.series)
         old.append(look.old.parameters)
         new.append(np.array(look.state.learner.policy.parameters))
     return Watched(run, series, old, new, look, train_run(run, quiet=True))
 
 
-def assert_same(look: Look, result: Result) -> None:
+def assert_same(look: TracedIteration, result: Result) -> None:
     jax.tree.map(np.testing.assert_array_equal, look.state.learner, result.state.learner)
     jax.tree.map(np.testing.assert_array_equal, look.state.observer, result.state.observer)
 
@@ -96,7 +96,7 @@ def test_a_traced_run_ends_in_the_same_state_to_the_bit(watched: Watched) -> Non
 
 def test_so_does_one_of_a_single_seed() -> None:
     run = TINY.run(MCPO(memory_size=3, hidden_sizes=(8,)), total_timesteps=128)
-    *_, last = looks(run, quiet=True)
+    *_, last = traced_iterations(run, quiet=True)
     assert_same(last, train_run(run, quiet=True))
 
 
@@ -120,36 +120,36 @@ def test_a_policy_plays_the_same_episodes_again(watched: Watched) -> None:
 
 def test_the_attended_policy_is_the_one_of_that_rank_among_those_remembered(trace: Trace) -> None:
     """The memory, written again by hand from the numbers of the policies alone."""
-    assert [stretch.iteration for stretch in trace.stretches] == list(range(6))
+    assert [segment.iteration for segment in trace.segments] == list(range(6))
     memory = [0]
-    for stretch in trace.stretches:
-        assert stretch.old == stretch.iteration * UPDATES
+    for segment in trace.segments:
+        assert segment.old == segment.iteration * UPDATES
         for update, attended, rank in zip(
-            stretch.updates, stretch.attended, stretch.series["attended_rank"], strict=True
+            segment.updates, segment.attended, segment.series["attended_rank"], strict=True
         ):
             assert memory[int(rank)] == attended
-            if update in stretch.written:
+            if update in segment.written:
                 memory = [int(update), *memory][:5]
     assert len(memory) == 5, "too few writes to test anything"
 
 
 def test_beta_and_the_writes_follow_from_the_distances(trace: Trace) -> None:
-    values = {name: np.concatenate([stretch.series[name] for stretch in trace.stretches]) for name in SERIES[2:]}
+    values = {name: np.concatenate([segment.series[name] for segment in trace.segments]) for name in SERIES[2:]}
     outside = (values["kl_old_new"] > values["kl_old_virtual"]).reshape(-1, TINY.num_minibatches)
     decided = np.where(outside[:, 0], 10.0, 0.01)  # by the first minibatch of an epoch
     assert len(np.unique(decided)) == 2
     np.testing.assert_array_equal(values["beta"], np.repeat(decided, TINY.num_minibatches))
     farther = values["kl_new_virtual"] > values["kl_old_virtual"]
-    updates = np.concatenate([stretch.updates for stretch in trace.stretches])
-    np.testing.assert_array_equal(np.concatenate([stretch.written for stretch in trace.stretches]), updates[farther])
+    updates = np.concatenate([segment.updates for segment in trace.segments])
+    np.testing.assert_array_equal(np.concatenate([segment.written for segment in trace.segments]), updates[farther])
 
 
 def test_the_means_are_those_of_the_stretches(trace: Trace) -> None:
     assert trace.means["iteration"].tolist() == [0, 1, 2, 3, 4, 5]
     for name in ("beta", "alpha", "kl_old_new"):
-        exact = [stretch.series[name].mean() for stretch in trace.stretches]
+        exact = [segment.series[name].mean() for segment in trace.segments]
         np.testing.assert_allclose(trace.means[name], exact, rtol=1e-3)
-    writes = [len(stretch.written) / UPDATES for stretch in trace.stretches]
+    writes = [len(segment.written) / UPDATES for segment in trace.segments]
     np.testing.assert_allclose(trace.means["written"], writes, rtol=1e-3)
 
 
@@ -172,8 +172,8 @@ def test_the_file_says_what_was_run_and_is_read_by_people(folder: Path, trace: T
     assert trace.seconds > 0
     lines = path.read_text().splitlines()
     assert lines[1] == '"task": "tiny",'
-    assert sum(line.startswith('"kl_old_new": [') for line in lines) == 1 + len(trace.stretches)
-    digits = json.loads(path.read_text())["stretches"][2]["kl_old_new"]
+    assert sum(line.startswith('"kl_old_new": [') for line in lines) == 1 + len(trace.segments)
+    digits = json.loads(path.read_text())["segments"][2]["kl_old_new"]
     assert all(float(f"{value:.4g}") == value for value in digits)
 
 

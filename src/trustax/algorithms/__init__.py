@@ -4,7 +4,7 @@ from trustax.algorithms.acktr import ACKTR
 from trustax.algorithms.base import Algorithm
 from trustax.algorithms.kl_adaptive import KLAdaptive
 from trustax.algorithms.kl_fixed import KLFixed
-from trustax.algorithms.mcpo import MCPO
+from trustax.algorithms.mcpo.mcpo import MCPO
 from trustax.algorithms.mdpo import MDPO
 from trustax.algorithms.ppo import PPO
 from trustax.algorithms.trgppo import TRGPPO

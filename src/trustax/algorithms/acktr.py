@@ -19,10 +19,10 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
-from trustax.algorithms.base import Batch, make_batch
-from trustax.kfac import Curvature, fisher_factors, trust_region_scale
+from trustax.algorithms.batch import Batch, make_batch
 from trustax.networks import Architecture, Policy
-from trustax.objectives import expectation, explained_variance, mean_entropy, mean_kl, squared_error
+from trustax.ops.kfac import KroneckerFactors, fisher_factors, trust_region_scale
+from trustax.ops.objectives import expectation, explained_variance, mean_entropy, mean_kl, squared_error
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
@@ -30,7 +30,7 @@ class ACKTRState(eqx.Module):
     policy: Policy
     velocity: Float[Array, " parameter"]
     """the momentum of the policy's parameters"""
-    curvature: Curvature
+    curvature: KroneckerFactors
     """F"""
 
 
@@ -67,7 +67,7 @@ class ACKTR:
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ACKTRState:
         policy = Architecture(spec, self.hidden_sizes).init(key)
-        return ACKTRState(policy, jnp.zeros_like(policy.parameters), Curvature.init(policy.architecture))
+        return ACKTRState(policy, jnp.zeros_like(policy.parameters), KroneckerFactors.init(policy.architecture))
 
     def update(
         self, state: ACKTRState, rollout: Rollout, progress: Progress, key: Key[Array, ""]
@@ -97,7 +97,7 @@ class ACKTR:
             "train/trust_region_scale": scale,
         }
 
-    def _estimate(self, state: ACKTRState, batch: Batch, progress: Progress, key: Key[Array, ""]) -> Curvature:
+    def _estimate(self, state: ACKTRState, batch: Batch, progress: Progress, key: Key[Array, ""]) -> KroneckerFactors:
         """F with this rollout in it."""
         noise = self.value_noise * jax.random.normal(key, batch.weight.shape)
         factors = fisher_factors(state.policy, batch.observation, batch.action, noise, batch.weight)

@@ -14,18 +14,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from trustax.algorithms.base import (
-    ActorCritic,
-    Batch,
-    Evaluation,
-    FirstOrder,
-    evaluate,
-    improve,
-    init_actor_critic,
-    make_batch,
-)
+from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
+from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, init_actor_critic
 from trustax.networks import Policy
-from trustax.objectives import adapt_kl_cost, mean_kl
+from trustax.ops.objectives import adapt_kl_cost, mean_kl
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 

@@ -11,15 +11,8 @@ from dataclasses import dataclass
 
 from jaxtyping import Array, Float, Key
 
-from trustax.algorithms.base import (
-    ActorCritic,
-    Batch,
-    Evaluation,
-    FirstOrder,
-    improve,
-    init_actor_critic,
-    make_batch,
-)
+from trustax.algorithms.batch import Batch, Evaluation, make_batch
+from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, init_actor_critic
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 

@@ -15,15 +15,8 @@ from typing import Literal
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from trustax.algorithms.base import (
-    ActorCritic,
-    Batch,
-    Evaluation,
-    FirstOrder,
-    improve,
-    init_actor_critic,
-    make_batch,
-)
+from trustax.algorithms.batch import Batch, Evaluation, make_batch
+from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, init_actor_critic
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 KL_COST_LIMIT = 1e3

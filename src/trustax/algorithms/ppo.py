@@ -12,16 +12,9 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from trustax.algorithms.base import (
-    ActorCritic,
-    Batch,
-    Evaluation,
-    FirstOrder,
-    improve,
-    init_actor_critic,
-    make_batch,
-)
-from trustax.objectives import clipped_gain
+from trustax.algorithms.batch import Batch, Evaluation, make_batch
+from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, init_actor_critic
+from trustax.ops.objectives import clipped_gain
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
@@ -46,5 +39,5 @@ class PPO(FirstOrder):
     ) -> tuple[Float[Array, " batch"], Metrics]:
         lower, upper = 1 - self.clip_range, 1 + self.clip_range
         clipped = jnp.abs(new.ratio - 1) > self.clip_range
-        told = {"train/clip_fraction": clipped.astype(jnp.float32)}
-        return clipped_gain(new.ratio, batch.advantage, lower, upper), told
+        metrics = {"train/clip_fraction": clipped.astype(jnp.float32)}
+        return clipped_gain(new.ratio, batch.advantage, lower, upper), metrics

@@ -3,7 +3,7 @@
     maximize over θ   Ê[min(τ(θ) A, clip(τ(θ), lₜ, uₜ) A)]
 
 PPO whose clip range is a sample's own: as far as the ratio could move within a trust region {π : KL ≤ δ} around the old
-policy. Unlikely actions get more room, so that exploration is not cut short. See `trustax.clip_bounds`.
+policy. Unlikely actions get more room, so that exploration is not cut short. See `trustax.ops.clip_ranges`.
 
 Wang, He, Tan, Gan: Trust Region-Guided Proximal Policy Optimization. NeurIPS 2019. arXiv:1901.10314
 """
@@ -14,18 +14,11 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from trustax.algorithms.base import (
-    ActorCritic,
-    Batch,
-    Evaluation,
-    FirstOrder,
-    improve,
-    init_actor_critic,
-    make_batch,
-)
-from trustax.clip_bounds import categorical_bounds, gaussian_bounds
-from trustax.distributions import DiagonalGaussian
-from trustax.objectives import clipped_gain
+from trustax.algorithms.batch import Batch, Evaluation, make_batch
+from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, init_actor_critic
+from trustax.ops.clip_ranges import categorical_bounds, gaussian_bounds
+from trustax.ops.distributions import DiagonalGaussian
+from trustax.ops.objectives import clipped_gain
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 

@@ -20,13 +20,13 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Key
 
-from trustax.adam import AdamState, adam_init, adam_step
-from trustax.algorithms.base import Batch, Evaluation, evaluate, make_batch
-from trustax.curvature import conjugate_gradient, fisher_product, line_search, step_to_boundary
-from trustax.distributions import Distribution
-from trustax.minimize import over_minibatches
+from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
 from trustax.networks import Architecture, Policy, flatten
-from trustax.objectives import explained_variance, mean_entropy, mean_kl, squared_error, surrogate
+from trustax.ops.adam import AdamState, adam_init, adam_step
+from trustax.ops.distributions import Distribution
+from trustax.ops.minibatches import over_minibatches
+from trustax.ops.natural_gradient import conjugate_gradient, fisher_product, line_search, step_to_boundary
+from trustax.ops.objectives import explained_variance, mean_entropy, mean_kl, squared_error, surrogate
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 KL_SLACK = 1.5

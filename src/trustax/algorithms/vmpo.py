@@ -20,21 +20,12 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Bool, Float, Key
 
-from trustax.adam import AdamState, adam_init, adam_step
-from trustax.algorithms.base import (
-    ActorCritic,
-    Batch,
-    Evaluation,
-    FirstOrder,
-    ascend,
-    batch_metrics,
-    evaluate,
-    init_actor_critic,
-    make_batch,
-)
-from trustax.minimize import over_minibatches
+from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
+from trustax.algorithms.first_order import ActorCritic, FirstOrder, ascend, batch_metrics, init_actor_critic
 from trustax.networks import Policy
-from trustax.objectives import mean_kl
+from trustax.ops.adam import AdamState, adam_init, adam_step
+from trustax.ops.minibatches import over_minibatches
+from trustax.ops.objectives import mean_kl
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 SMALLEST_DUAL = 1e-8

@@ -1,18 +1,18 @@
 """Environments: `make` gives one of any engine, with the axes `seed env` and NEXT_STEP autoreset."""
 
-from trustax.envs.base import CompiledEnvironment, HostEnvironment, Stepped
-from trustax.envs.definition import Definition
+from trustax.envs.base import CompiledEnvironment, HostAdapter, HostEnvironment
 from trustax.envs.engines import ENGINES, Environment, engine_of, make
-from trustax.envs.native import NativeEnvironment
+from trustax.envs.jax_env import JaxEnv
+from trustax.envs.vectorize import VectorizedJaxEnv
 
 __all__ = [
     "ENGINES",
     "CompiledEnvironment",
-    "Definition",
     "Environment",
+    "HostAdapter",
     "HostEnvironment",
-    "NativeEnvironment",
-    "Stepped",
+    "JaxEnv",
+    "VectorizedJaxEnv",
     "engine_of",
     "make",
 ]

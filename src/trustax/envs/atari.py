@@ -1,4 +1,4 @@
-"""Atari's usual preprocessing: what EnvPool is told to do, and Gymnasium wrappers that do the same.
+"""Atari's usual preprocessing: what EnvPool is extended to do, and Gymnasium wrappers that do the same.
 
 Four frames are one step, the last two pooled by their maximum, grey and 84 by 84, and an observation is the last
 four of these images. A game begins with 1 to 30 frames of doing nothing, the last of which presses FIRE in games that
@@ -85,7 +85,7 @@ def _ale_ids() -> Any:
 
 
 def envpool_options(env_id: str) -> dict[str, Any]:
-    """What `envpool.make` is told of an Atari game; nothing of anything else."""
+    """What `envpool.make` is extended of an Atari game; nothing of anything else."""
     if not _envpool_says(env_id):
         return {}
     return {
@@ -100,7 +100,7 @@ def envpool_options(env_id: str) -> dict[str, Any]:
     }
 
 
-def score_and_over(info: Any, terminated: Any, truncated: Any) -> tuple[Any, Any]:
+def raw_reward_and_game_over(info: Any, terminated: Any, truncated: Any) -> tuple[Any, Any]:
     """What EnvPool's information says of a game: its points in this step, and whether it ended; NumPy or JAX."""
     return info["reward"], truncated | (terminated & (info["terminated"] != 0))
 
@@ -160,8 +160,8 @@ class _Lives(gymnasium.Wrapper):
         before, self._lives = self._lives, self._lives_left()
         score, over = float(reward), terminated or truncated
         self._goes_on = 0 < self._lives < before and not over
-        told = {**info, "score": score, "over": over}
-        return observation, float(np.sign(score)), terminated or self._goes_on, truncated, told
+        extended = {**info, "score": score, "over": over}
+        return observation, float(np.sign(score)), terminated or self._goes_on, truncated, extended
 
     def _lives_left(self) -> int:
         return self.unwrapped.ale.lives()  # type: ignore[attr-defined]

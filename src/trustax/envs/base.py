@@ -79,7 +79,7 @@ class HostEnvironment(Protocol):
     def close(self) -> None: ...
 
 
-class Stepped:
+class HostAdapter:
     """A compiled environment driven from Python: a host environment."""
 
     def __init__(self, environment: CompiledEnvironment) -> None:

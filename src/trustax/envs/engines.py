@@ -11,19 +11,19 @@ from typing import Any, Literal, overload
 
 import gymnasium
 
-from trustax.envs.atari import envpool_id
-from trustax.envs.base import CompiledEnvironment, HostEnvironment, Stepped
-from trustax.envs.definition import Definition
+from trustax.envs.atari import envpool_id, is_atari
+from trustax.envs.base import CompiledEnvironment, HostAdapter, HostEnvironment
 from trustax.envs.envpool import envpool_ids, make_envpool
 from trustax.envs.gymnasium import GymnasiumHost, family_of
-from trustax.envs.gymnax import gymnax_definition, gymnax_ids
-from trustax.envs.native import DEFINITIONS, NativeEnvironment
+from trustax.envs.gymnax import gymnax_ids, make_gymnax
+from trustax.envs.jax_env import JaxEnv
+from trustax.envs.vectorize import JAX_ENVS, VectorizedJaxEnv
 from trustax.errors import TrustaxError
 
 FOR_BARE_IDS = ("native", "envpool", "gymnasium")
 ENGINES = (*FOR_BARE_IDS, "gymnax")
 
-Environment = str | Callable[[], gymnasium.Env] | Definition
+Environment = str | Callable[[], gymnasium.Env] | JaxEnv
 """What a user may name an environment by: an id, a callable that makes one, a definition in JAX."""
 
 
@@ -59,9 +59,9 @@ def make(
     if engine == "gymnasium":
         return GymnasiumHost(source, seeds, num_envs)
     if isinstance(source, str):
-        source = DEFINITIONS[source] if engine == "native" else gymnax_definition(source)
-    wide = NativeEnvironment(source, seeds, num_envs)
-    return wide if compiled else Stepped(wide)
+        source = JAX_ENVS[source] if engine == "native" else make_gymnax(source)
+    wide = VectorizedJaxEnv(source, seeds, num_envs)
+    return wide if compiled else HostAdapter(wide)
 
 
 def engine_of(env: Environment) -> str:
@@ -104,12 +104,23 @@ def bare_id(env_id: str) -> str:
     return rest if colon and engine in ENGINES else env_id
 
 
+def observes_images(env_id: str) -> bool:
+    """Whether an id names an environment with images, as far as can be told without making it.
+
+    >>> observes_images("CartPole-v1")
+    False
+    """
+    bare = bare_id(env_id)
+    # JAX environments come first: importing what knows Atari's games takes half a second.
+    return bare not in JAX_ENVS and is_atari(bare)
+
+
 def _resolve(env: Environment) -> tuple[str, Any]:
     """The engine, and what that engine calls the environment."""
     if isinstance(env, str):
         return _resolve_id(env)
     # A class has its methods too, but is a callable that makes an environment.
-    if isinstance(env, Definition) and not isinstance(env, type):
+    if isinstance(env, JaxEnv) and not isinstance(env, type):
         return "native", env
     if callable(env):
         return "gymnasium", env
@@ -146,7 +157,7 @@ def _resolve_id(env: str) -> tuple[str, str]:
 
 def _ids(engine: str) -> list[str]:
     return {
-        "native": lambda: list(DEFINITIONS),
+        "native": lambda: list(JAX_ENVS),
         "envpool": envpool_ids,
         "gymnasium": lambda: list(gymnasium.registry),
         "gymnax": gymnax_ids,

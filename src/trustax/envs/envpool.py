@@ -21,8 +21,8 @@ from jaxtyping import Array
 
 from trustax.envs import atari, minigrid
 from trustax.envs.base import environment_seed
-from trustax.envs.spaces import spec_of, to_batch
-from trustax.observations import flatten
+from trustax.envs.gymnasium_spaces import spec_of, to_batch
+from trustax.ops.observations import flatten
 from trustax.types import TimeStep
 
 
@@ -103,8 +103,8 @@ class Pool:
         if minigrid.is_minigrid(self._env_id):
             return timestep._replace(success=timestep.terminated & (timestep.reward > 0))
         if self._options:
-            score, over = atari.score_and_over(info, terminated, truncated)
-            return timestep._replace(score=self._wide(score), over=self._wide(over))
+            raw_reward, game_over = atari.raw_reward_and_game_over(info, terminated, truncated)
+            return timestep._replace(raw_reward=self._wide(raw_reward), game_over=self._wide(game_over))
         return timestep
 
     def _wide(self, batch: Any) -> Any:

@@ -11,11 +11,11 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from trustax.envs.atari import ALE_OPTIONS, preprocess
 from trustax.envs.base import environment_seed
+from trustax.envs.errors import environment_errors
+from trustax.envs.gymnasium_spaces import spec_of, to_batch
 from trustax.envs.minigrid import SymbolicView
-from trustax.envs.raised import blamed
-from trustax.envs.spaces import spec_of, to_batch
 from trustax.errors import TrustaxError
-from trustax.observations import flatten
+from trustax.ops.observations import flatten
 from trustax.types import TimeStep
 
 EXTRAS = {
@@ -56,13 +56,13 @@ class GymnasiumHost:
     def reset(self, start: int = 0) -> np.ndarray:
         _, num_envs = self._axes
         seeds = [environment_seed(seed, env, start) for seed in self._seeds for env in range(num_envs)]
-        with blamed(self._name):
+        with environment_errors(self._name):
             observation, _ = self._vector.reset(seed=seeds)
             return self._seen(observation)
 
     def step(self, action: np.ndarray) -> TimeStep:
         space = self._vector.single_action_space
-        with blamed(self._name):
+        with environment_errors(self._name):
             observation, reward, terminated, truncated, info = self._vector.step(
                 to_batch(np.asarray(action), space, space.dtype)
             )
@@ -72,8 +72,8 @@ class GymnasiumHost:
             self._wide(terminated, "bool"),
             self._wide(truncated, "bool"),
             # Of Atari alone, whose wrappers tell both at every step and reset.
-            score=self._wide(info["score"], "float32") if {"score", "over"} <= info.keys() else None,
-            over=self._wide(info["over"], "bool") if {"score", "over"} <= info.keys() else None,
+            raw_reward=self._wide(info["score"], "float32") if {"score", "over"} <= info.keys() else None,
+            game_over=self._wide(info["over"], "bool") if {"score", "over"} <= info.keys() else None,
             success=self._success(info),
         )
 

@@ -46,12 +46,12 @@ class GymnaxState(NamedTuple):
     key: Key[Array, ""]
 
 
-class GymnaxDefinition:
-    """A Gymnax environment as a `Definition`; without `params` it has its default ones.
+class GymnaxEnv:
+    """A Gymnax environment as a `JaxEnv`; without `params` it has its default ones.
 
     >>> import gymnax
     >>> env, params = gymnax.make("CartPole-v1")
-    >>> definition = GymnaxDefinition(env, params.replace(max_steps_in_episode=200))
+    >>> definition = GymnaxEnv(env, params.replace(max_steps_in_episode=200))
     >>> definition.spec.observation_shape, definition.time_limit
     ((4,), 200)
     """
@@ -88,12 +88,12 @@ class GymnaxDefinition:
         return state.observation
 
 
-def gymnax_definition(env_id: str) -> GymnaxDefinition:
+def make_gymnax(env_id: str) -> GymnaxEnv:
     """A registered environment, with its default parameters."""
     import gymnax
 
     try:
-        return GymnaxDefinition(*gymnax.make(env_id))
+        return GymnaxEnv(*gymnax.make(env_id))
     except OSError as error:  # MNISTBandit-bsuite fetches its images from the web
         raise TrustaxError(f"gymnax:{env_id} cannot be made: {' '.join(str(error).split())}") from error
 
@@ -104,13 +104,13 @@ def _counts_the_limit(env: Any) -> bool:
 
     if not isinstance(env, Environment):
         raise TrustaxError(
-            f"GymnaxDefinition takes a gymnax Environment, not a {type(env).__name__}; "
+            f"GymnaxEnv takes a gymnax Environment, not a {type(env).__name__}; "
             "wrappers have no place here, since their steps reset by themselves"
         )
     if type(env).is_truncated is not Environment.is_truncated:
         raise TrustaxError(
             f"{env.name} has an is_truncated of its own, but only max_steps_in_episode may truncate an episode; "
-            "leave is_truncated as Gymnax has it, or write a trustax.envs.Definition"
+            "leave is_truncated as Gymnax has it, or write a trustax.envs.JaxEnv"
         )
     return type(env).is_terminal is not Environment.is_terminal
 

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from trustax.errors import TrustaxError
 from trustax.paper.experiments import PROTOCOLS
-from trustax.paper.plan import Part
-from trustax.paper.reproduce import NAMES, render, require_known, run_missing
+from trustax.paper.reproduce.plan import Part
+from trustax.paper.reproduce.reproduce import NAMES, render, require_known, run_missing
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -125,7 +125,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             *_named("TRPO", "PPO ε=0.2", "PPO ε=0.5", "PPO ε=0.8", "MDPO", "TRGPPO"),
             *("Mean ψ N=5", "Mean ψ N=40", "MCPO N=5", "MCPO N=40"),
         ],
-        variants=["MCPO N=40 literal"],
+        variants=["MCPO N=40 adaptive β_max", "MCPO N=40 literal"],
         tasks=MUJOCO,
     ),
     "table-3": Experiment(
@@ -136,20 +136,20 @@ EXPERIMENTS: dict[str, Experiment] = {
     "minigrid": Experiment(
         title="Navigation",
         methods=[*SIGNATURE, "MCPO N=10"],
-        variants=["MCPO N=10 literal"],
+        variants=["MCPO N=10 adaptive β_max", "MCPO N=10 literal"],
         tasks=["unlock", "unlock-pickup"],
         num_seeds=10,
     ),
     "ablation": Experiment(
         title="Ablation on BipedalWalkerHardcore",
         methods=[*_named("MCPO"), *ABLATIONS, "Mean ψ N=10", "Half feature", *TABLE_1],
-        variants=["MCPO N=10 literal"],
+        variants=["MCPO N=10 adaptive β_max", "MCPO N=10 literal"],
         tasks=["bipedal-walker-hardcore"],
     ),
     "figure-1c": Experiment(
         title="The slot that attention prefers",
         methods=["MCPO N=40"],
-        variants=["MCPO N=40 literal"],
+        variants=["MCPO N=40 adaptive β_max", "MCPO N=40 literal"],
         tasks=["humanoid", "humanoid-standup", "hopper"],
     ),
     "alpha": Experiment(
@@ -167,7 +167,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         run_settings={"total_timesteps": 409_600},
     ),
 }
-"""By the names that `trustax reproduce` knows. Figures 1a and 1b look inside a single run: see `paper/trace.py`."""
+"""By the names that `trustax reproduce` knows. Figures 1a and 1b look inside a single run: see `paper/trace/`."""
 
 
 def experiment(name: str) -> Experiment:

@@ -19,13 +19,10 @@ import jax
 import numpy as np
 
 from trustax.errors import TrustaxError
-from trustax.journal import STEP, Record
+from trustax.ops.metrics import RETURN, SPEED, STEP, SUCCESS, Record
 from trustax.run import ADDED_LATER, Run, from_json, to_json
-from trustax.terminal import RETURN
-from trustax.whole import write_whole
+from trustax.storage.atomic import write_atomic
 
-SUCCESS = "rollout/success_rate"
-SPEED = "time/fps"
 DETAILS = "mcpo/"
 """Metrics of this group are kept too, as mean and deviation over the seeds."""
 POINTS = 200
@@ -128,7 +125,7 @@ def write(outcome: Outcome, folder: Path) -> Path:
         "details": {name: [_short(row) for row in rows] for name, rows in outcome.details.items()},
     }
     lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in content.items())
-    write_whole(path, f"{{\n{lines}\n}}\n")
+    write_atomic(path, f"{{\n{lines}\n}}\n")
     return path
 
 

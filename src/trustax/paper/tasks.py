@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trustax.algorithms import Algorithm
-from trustax.algorithms.base import FirstOrder
+from trustax.algorithms.first_order import FirstOrder
 from trustax.envs.atari import is_atari
 from trustax.envs.engines import bare_id
 from trustax.errors import TrustaxError, similar_or_all
@@ -53,13 +53,13 @@ class Task:
         known = {field.name for field in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
         return replace(algorithm, **{name: getattr(self, name) for name in names if name in known})  # type: ignore[type-var]
 
-    def told(self, algorithm: Algorithm) -> str:
+    def summary(self, algorithm: Algorithm) -> str:
         """What it sets of a run of the algorithm."""
-        told = f"{self.num_envs} environments × {self.horizon} steps an iteration"
+        summary = f"{self.num_envs} environments × {self.horizon} steps an iteration"
         if isinstance(algorithm, FirstOrder):
-            told += f", {self.num_epochs} epochs of {self.num_minibatches} minibatches"
-            told += f", learning rate {self.learning_rate:g}, c₁ {self.value_cost:g}, c₂ {self.entropy_cost:g}"
-        return told
+            summary += f", {self.num_epochs} epochs of {self.num_minibatches} minibatches"
+            summary += f", learning rate {self.learning_rate:g}, c₁ {self.value_cost:g}, c₂ {self.entropy_cost:g}"
+        return summary
 
 
 def _mujoco(name: str) -> Task:

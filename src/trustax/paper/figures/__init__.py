@@ -6,18 +6,18 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from trustax.curve import STYLE
 from trustax.errors import TrustaxError, similar_or_all
 from trustax.paper.experiments import PROTOCOLS
 from trustax.paper.figures.ablation import draw_ablation
 from trustax.paper.figures.curves import draw_curves, draw_minigrid
 from trustax.paper.figures.details import draw_alpha, draw_slots
+from trustax.paper.figures.iteration_detail import draw_withins
 from trustax.paper.figures.profiles import draw_profiles
 from trustax.paper.figures.quality import draw_qualities
 from trustax.paper.figures.timeline import draw_timelines
-from trustax.paper.figures.within import draw_withins
 from trustax.paper.results import Outcome, read
-from trustax.paper.trace import Trace, read_traces
+from trustax.paper.trace.trace import Trace, read_traces
+from trustax.plotting.curves import STYLE
 
 Drawn = dict[str, Figure]
 """By what each picture shows, where a name has several; empty where there is nothing to draw."""

@@ -6,15 +6,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from trustax.curve import COLOURS, FAINT_INK, INK
 from trustax.paper.experiments import EXPERIMENTS, TABLE_1
 from trustax.paper.figures.captions import averaged, lacking
 from trustax.paper.figures.curves import Found, curve_of, found_on
 from trustax.paper.figures.families import Line, draw_families, explain_families, family_and_setting
 from trustax.paper.figures.sheet import SMALL, sheet
 from trustax.paper.results import Outcome
-from trustax.paper.targets import TARGETS
+from trustax.paper.tables.targets import TARGETS
 from trustax.paper.tasks import TASKS
+from trustax.plotting.curves import COLOURS, FAINT_INK, INK
 
 REFERENCE = "MCPO N=10"
 COMPONENTS = {

@@ -7,15 +7,15 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from trustax.curve import FAINT_INK, Curve, label_axes
 from trustax.paper.experiments import EXPERIMENTS, Experiment
 from trustax.paper.figures.captions import averaged, lacking
 from trustax.paper.figures.families import Line, best_of, draw_families, explain_families, family_and_setting
 from trustax.paper.figures.sheet import BAND, add_legend, draw_seeds, look_of, name_panel, sheet
 from trustax.paper.methods import METHODS, VARIANTS
 from trustax.paper.results import Outcome, find
-from trustax.paper.targets import BEST_OF, TARGETS
+from trustax.paper.tables.targets import BEST_OF, TARGETS
 from trustax.paper.tasks import TASKS
+from trustax.plotting.curves import FAINT_INK, Curve, label_axes
 
 Found = dict[str, Outcome]
 """Outcomes by method."""

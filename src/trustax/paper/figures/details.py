@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from trustax.curve import COLOURS, FAINT_INK, label_axes
 from trustax.paper.experiments import EXPERIMENTS, Experiment
 from trustax.paper.figures.captions import averaged, lacking
 from trustax.paper.figures.curves import Found, found_on
 from trustax.paper.figures.sheet import BAND, add_legend, draw_band, look_of, name_panel, sheet
 from trustax.paper.results import Outcome
 from trustax.paper.tasks import TASKS
+from trustax.plotting.curves import COLOURS, FAINT_INK, label_axes
 
 RANK, ALPHA = "mcpo/attended_rank", "mcpo/alpha"
 SLOTS = {"humanoid": 35, "humanoid-standup": 35, "hopper": 25}

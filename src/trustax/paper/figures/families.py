@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.offsetbox import AnchoredOffsetbox, HPacker, TextArea
 from matplotlib.ticker import MaxNLocator
 
-from trustax.curve import COLOURS, LINE_STYLES, Curve, label_axes
+from trustax.cli.formatting import short_count
 from trustax.paper.figures.sheet import BAND, draw_seeds, name_panel, sheet
-from trustax.paper.targets import Target
-from trustax.terminal import short_count
+from trustax.paper.tables.targets import Target
+from trustax.plotting.curves import COLOURS, LINE_STYLES, Curve, label_axes
 
 GREY = "#c8c8c8"
 COLUMNS = 4

@@ -10,13 +10,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from trustax.curve import COLOURS, FAINT_INK, INK
 from trustax.paper.experiments import EXPERIMENTS
 from trustax.paper.figures.sheet import SMALL, add_legend, look_of, name_panel, sheet
 from trustax.paper.results import Outcome
-from trustax.paper.samples import samples_of
 from trustax.paper.statistics import Scores, bootstrap_interval, performance_profile, probability_of_improvement
-from trustax.paper.tables import RANGES, REFERENCES, complete_scores
+from trustax.paper.tables.scores import samples_of
+from trustax.paper.tables.tables import RANGES, REFERENCES, complete_scores
+from trustax.plotting.curves import COLOURS, FAINT_INK, INK
 
 TABLES = ("table-1", "table-2", "minigrid")
 THRESHOLDS = 101

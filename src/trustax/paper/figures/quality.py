@@ -7,9 +7,9 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from trustax.curve import COLOURS, FAINT_INK, INK, label_axes
 from trustax.paper.figures.sheet import SMALL, by_task, draw_band, name_panel, paired_sheet
-from trustax.paper.trace import EPISODES, Trace
+from trustax.paper.trace.trace import EPISODES, Trace
+from trustax.plotting.curves import COLOURS, FAINT_INK, INK, label_axes
 
 OLD, VIRTUAL = COLOURS[:2]
 

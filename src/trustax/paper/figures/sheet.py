@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextToPath
 
-from trustax.curve import COLOURS, FAINT_INK, LINE_STYLES, Curve
-from trustax.paper.trace import Trace
+from trustax.paper.trace.trace import Trace
+from trustax.plotting.curves import COLOURS, FAINT_INK, LINE_STYLES, Curve
 
 SMALL = 9
 BAND = "band: ± one standard deviation over seeds"

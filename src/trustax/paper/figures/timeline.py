@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from trustax.curve import COLOURS, FAINT_INK, GRID
 from trustax.paper.figures.sheet import SMALL, name_panel, sheet
 from trustax.paper.results import plain_name
-from trustax.paper.trace import WINDOW, Stretch, Trace
+from trustax.paper.trace.trace import WINDOW, Segment, Trace
+from trustax.plotting.curves import COLOURS, FAINT_INK, GRID
 
 BLUE, RED, GREEN, _, YELLOW, CYAN, _ = COLOURS
 ROWS = {"remembered": RED, "old policy θ_old": GREEN, "most attended": YELLOW, "query": CYAN}
@@ -51,7 +51,7 @@ def draw_timelines(traces: Sequence[Trace]) -> dict[str, Figure]:
 def draw_timeline(trace: Trace) -> Figure:
     """The window of the paper's figure, and below it the beginnings of its iterations, enlarged."""
     first, last = window(trace)
-    marks = marks_of([stretch for stretch in trace.stretches if first <= stretch.updates[-1] and stretch.old <= last])
+    marks = marks_of([segment for segment in trace.segments if first <= segment.updates[-1] and segment.old <= last])
     queries = [query for query in marks.queries if first <= query.update <= last][-QUERIES:]
     caption = (
         "A policy goes by the update that made it. Arrows lead from a query, update "
@@ -77,21 +77,21 @@ def draw_timeline(trace: Trace) -> Figure:
 
 def window(trace: Trace) -> tuple[int, int]:
     """The updates to show: the paper's, or all of the last iterations that were kept."""
-    updates = np.concatenate([stretch.updates for stretch in trace.stretches])
+    updates = np.concatenate([segment.updates for segment in trace.segments])
     if set(range(WINDOW[0], WINDOW[1] + 1)) <= set(updates.tolist()):
         return WINDOW
-    return int(trace.stretches[max(0, len(trace.stretches) - QUERIES - 1)].old), int(updates[-1])
+    return int(trace.segments[max(0, len(trace.segments) - QUERIES - 1)].old), int(updates[-1])
 
 
-def marks_of(stretches: list[Stretch]) -> Marks:
+def marks_of(segments: list[Segment]) -> Marks:
     return Marks(
-        written=np.concatenate([stretch.written for stretch in stretches]),
-        old=np.array([stretch.old for stretch in stretches]),
-        attended=np.unique(np.concatenate([stretch.attended for stretch in stretches])),
+        written=np.concatenate([segment.written for segment in segments]),
+        old=np.array([segment.old for segment in segments]),
+        attended=np.unique(np.concatenate([segment.attended for segment in segments])),
         queries=[
-            Query(stretch.old, stretch.old + QUERY, int(stretch.attended[QUERY - 1]))
-            for stretch in stretches
-            if len(stretch.attended) >= QUERY
+            Query(segment.old, segment.old + QUERY, int(segment.attended[QUERY - 1]))
+            for segment in segments
+            if len(segment.attended) >= QUERY
         ],
     )
 

@@ -12,18 +12,18 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from trustax.curve import COLOURS
 from trustax.errors import TrustaxError
 from trustax.paper.experiments import EXPERIMENTS, PROTOCOLS
-from trustax.paper.plan import TIMED
 from trustax.paper.report.curves import curve_data, labels_of, making_data, outcomes_in
 from trustax.paper.report.figures import figure_data
-from trustax.paper.report.inside import outcome_inside, trace_insides
+from trustax.paper.report.internals import outcome_inside, trace_insides
 from trustax.paper.report.tables import table_data, target_of
-from trustax.paper.reproduce import TRACED
+from trustax.paper.reproduce.plan import TIMED
+from trustax.paper.reproduce.reproduce import TRACED
 from trustax.paper.results import read
-from trustax.paper.trace import read_traces
-from trustax.whole import write_whole
+from trustax.paper.trace.trace import read_traces
+from trustax.plotting.curves import COLOURS
+from trustax.storage.atomic import write_atomic
 
 PARTS = files("trustax.paper.report") / "page"
 SCRIPTS = ("elements.js", "charts.js", "overview.js", "curves.js", "inside.js", "page.js")
@@ -45,7 +45,7 @@ def write_report(results: Path, path: Path, figures: bool = True) -> Path:
     """
     plotly = _plotly()  # before the work, lest it be in vain
     page = _page(_data(results, figures), plotly)
-    write_whole(path, page)
+    write_atomic(path, page)
     return path
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import tyro
 
 from trustax.errors import TrustaxError
-from trustax.paper.page import write_page
 from trustax.paper.report import write_report
+from trustax.paper.report.markdown import write_page
 
 
 @dataclass(frozen=True, kw_only=True)

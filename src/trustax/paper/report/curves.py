@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from trustax.cli.formatting import short_count, short_duration
 from trustax.paper.figures.families import family_and_setting
 from trustax.paper.methods import METHODS, VARIANTS
 from trustax.paper.results import Outcome, read
-from trustax.paper.targets import Target
+from trustax.paper.tables.targets import Target
 from trustax.paper.tasks import TASKS, task_of
 from trustax.run import settings_of
-from trustax.terminal import short_count, short_duration
 
 POINTS = 200
 """A curve is thinned to about this many points; its last one is kept."""
@@ -53,11 +53,11 @@ def curve_data(outcome: Outcome, protocol: str, label: str, target: Target | Non
 
 def labels_of(outcomes: Sequence[Outcome]) -> list[str]:
     """A name for each outcome: its method, with what else is particular where one name would stand for two."""
-    told = [", ".join([outcome.method, *differences(outcome)]) for outcome in outcomes]
-    places = [(task_name(outcome), label) for outcome, label in zip(outcomes, told, strict=True)]
+    labels = [", ".join([outcome.method, *differences(outcome)]) for outcome in outcomes]
+    places = [(task_name(outcome), label) for outcome, label in zip(outcomes, labels, strict=True)]
     return [
         label if places.count(place) == 1 else f"{label}, {short_count(outcome.run.total_timesteps)} steps"
-        for outcome, label, place in zip(outcomes, told, places, strict=True)
+        for outcome, label, place in zip(outcomes, labels, places, strict=True)
     ]
 
 

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from trustax.paper.entries import Entry
 from trustax.paper.experiments import PROTOCOLS
-from trustax.paper.layout import Column, Estimate, PaperTable, ours, seeds, theirs
 from trustax.paper.report.curves import differences, numbers, task_name
 from trustax.paper.results import Outcome
-from trustax.paper.tables import CONTAINED, TABLES, table
-from trustax.paper.targets import BEST_OF, TARGETS, Target
+from trustax.paper.tables.cells import Entry
+from trustax.paper.tables.layout import Column, Estimate, PaperTable, ours, seeds, theirs
+from trustax.paper.tables.tables import CONTAINED, TABLES, table
+from trustax.paper.tables.targets import BEST_OF, TARGETS, Target
 from trustax.paper.tasks import TASKS
 
 PLAIN = "ran"

@@ -1,0 +1,128 @@
+"""What the methods that take Adam steps on minibatches share: their settings, their state, and one step."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.lax import stop_gradient
+from jaxtyping import Array, Float, Key
+
+from trustax.algorithms.batch import Batch, Evaluation, evaluate
+from trustax.networks import Architecture, Policy
+from trustax.ops.adam import AdamState, adam_init, adam_step
+from trustax.ops.minibatches import over_minibatches
+from trustax.ops.objectives import clipped_value_error, expectations, explained_variance
+from trustax.types import EnvSpec, Metrics, Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstOrder:
+    """The settings of every method that takes Adam steps on minibatches. Settings only: no method is inherited."""
+
+    learning_rate: float = 3e-4
+    """Step size of Adam at the start."""
+    decay_learning_rate: bool = True
+    """Decay the learning rate linearly to zero over the run."""
+    num_epochs: int = 10
+    """Passes over each rollout (K in the paper)."""
+    num_minibatches: int = 64
+    """Minibatches in each pass; one holds num_envs * horizon / num_minibatches samples."""
+    discount: float = 0.99
+    """Discount factor γ."""
+    gae_lambda: float = 0.95
+    """λ of generalised advantage estimation."""
+    value_cost: float = 0.5
+    """Weight of the value loss (c₁)."""
+    value_clip_range: float = 0.2
+    """How far a value may move from its old one before its loss is clipped."""
+    entropy_cost: float = 0.0
+    """Weight of the entropy bonus (c₂)."""
+    max_gradient_norm: float = 0.5
+    """Gradients are scaled down to this global norm."""
+    hidden_sizes: tuple[int, ...] = (64, 64)
+    """Widths of the hidden layers of actor and critic; image networks have their own."""
+
+    def learning_rate_at(self, progress: Progress) -> Float[Array, ""]:
+        """The step size of one iteration."""
+        remaining = progress.remaining if self.decay_learning_rate else 1.0
+        return jnp.asarray(self.learning_rate * remaining, jnp.float32)
+
+
+class ActorCritic(eqx.Module):
+    """A policy and the moments of its optimiser: all the state that most first-order methods have."""
+
+    policy: Policy
+    adam: AdamState
+
+
+Objective = Callable[[Evaluation, Batch, Any], tuple[Float[Array, " batch"], Metrics]]
+"""What a method maximizes the expectation of, sample by sample, and what it tells of it: one number, or one a sample. A
+function of the new policy on a minibatch, and of the part of the run that remains, from 1 at the first update to 0."""
+
+
+def init_actor_critic(
+    settings: FirstOrder, key: Key[Array, ""], spec: EnvSpec, initial_log_std: float = 0.0
+) -> ActorCritic:
+    """A policy that has learnt nothing yet."""
+    policy = Architecture(spec, settings.hidden_sizes, initial_log_std).init(key)
+    return ActorCritic(policy, adam_init(policy))
+
+
+def improve(
+    settings: FirstOrder,
+    objective: Objective,
+    state: ActorCritic,
+    batch: Batch,
+    progress: Progress,
+    key: Key[Array, ""],
+) -> tuple[ActorCritic, Metrics]:
+    """All epochs and minibatches of one iteration: `ascend` on each."""
+
+    def step(state: ActorCritic, minibatch: Batch, _: None) -> tuple[ActorCritic, Metrics]:
+        return ascend(settings, objective, state, minibatch, progress)
+
+    state, metrics = over_minibatches(step, state, batch, key, settings.num_epochs, settings.num_minibatches)
+    return state, metrics | batch_metrics(settings, batch, progress)
+
+
+def ascend(
+    settings: FirstOrder, objective: Objective, state: ActorCritic, batch: Batch, progress: Progress
+) -> tuple[ActorCritic, Metrics]:
+    """One Adam step up `objective` - c₁·value loss + c₂·entropy: the step of every first-order method."""
+    updates_in_run = settings.num_epochs * settings.num_minibatches * progress.num_iterations
+    remaining = 1.0 - state.adam.count / updates_in_run
+
+    def loss_of(policy: Policy) -> tuple[Float[Array, ""], Metrics]:
+        new = evaluate(policy, batch)
+        gain, extra_metrics = objective(new, batch, remaining)
+        value_error = clipped_value_error(new.value, batch.old_value, batch.value_target, settings.value_clip_range)
+        rows = {
+            "train/policy_gradient_loss": -gain,
+            "train/value_loss": value_error,
+            "train/entropy_loss": -new.distribution.entropy(),
+            "train/approx_kl": stop_gradient(batch.old_distribution.kl(new.distribution)),
+        } | {name: stop_gradient(row) for name, row in extra_metrics.items() if row.ndim}
+        means = dict(zip(rows, expectations(list(rows.values()), batch.weight), strict=True))
+        loss = (
+            means["train/policy_gradient_loss"]
+            + settings.value_cost * means["train/value_loss"]
+            + settings.entropy_cost * means["train/entropy_loss"]
+        )
+        return loss, extra_metrics | means | {"train/loss": loss}
+
+    gradient, metrics = jax.grad(loss_of, has_aux=True)(state.policy)
+    policy, adam, norm = adam_step(
+        state.policy, gradient, state.adam, settings.learning_rate_at(progress), settings.max_gradient_norm
+    )
+    return ActorCritic(policy, adam), metrics | {"train/gradient_norm": norm}
+
+
+def batch_metrics(settings: FirstOrder, batch: Batch, progress: Progress) -> Metrics:
+    """What is known once an iteration rather than once an update."""
+    return {
+        "train/explained_variance": explained_variance(batch.old_value, batch.value_target, batch.weight),
+        "train/learning_rate": settings.learning_rate_at(progress),
+    }

@@ -1,0 +1,298 @@
+"""Memory-Constrained Policy Optimization.
+
+    maximize over θ   Ê[τ(θ) A] - β Ê[(1-αₜ) KL(π_old‖π_θ) + αₜ KL(π_ψ‖π_θ)]          (Eq. 3)
+    maximize over φ   Ê[τ(ψ) A]   with   ψ = Σⱼ f_φ(v)ⱼ θⱼ                             (Eqs. 5, 1)
+
+The new policy is held by two trust regions: that of the policy which collected the data, and that of a *virtual
+policy* ψ, which a learned attention mixes from a memory of past policies. Where ψ promises more than the old policy,
+α gives its region more weight; when the new policy is farther from the old one than ψ is, β pulls hard.
+
+Le, George, Abdolshah, Nguyen, Do, Gupta, Venkatesh: Learning to Constrain Policy Optimization with Virtual Trust
+Region. NeurIPS 2022. arXiv:2204.09315. What the paper leaves open, and how it is settled here: docs/fidelity.md.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.lax import stop_gradient
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
+from trustax.algorithms.first_order import ActorCritic, FirstOrder, ascend, batch_metrics, init_actor_critic
+from trustax.algorithms.mcpo.attention import Attention, dropout_masks
+from trustax.algorithms.mcpo.memory import PolicyMemory
+from trustax.networks import Policy
+from trustax.ops.adam import AdamState, adam_init, adam_step
+from trustax.ops.distributions import Distribution
+from trustax.ops.minibatches import over_minibatches
+from trustax.ops.objectives import adapt_kl_cost, expectations, mean_kl, surrogate
+from trustax.types import EnvSpec, Metrics, Progress, Rollout
+
+CONTEXT_LIMIT = 100.0
+"""The context is clipped to ± this, so that one wild feature cannot blind the attention."""
+KL_COST_MAX_LIMITS = 0.1, 100.0
+"""An adapted β_max stays between these."""
+
+
+class MCPOState(eqx.Module):
+    learner: ActorCritic
+    """θ, actor and critic, with its optimiser"""
+    attention: Attention
+    """φ"""
+    attention_adam: AdamState
+    memory: PolicyMemory
+    virtual: Policy
+    """ψ of the last update: ψ_old of the next"""
+    kl_cost: Float[Array, ""]
+    """β_max (switching) or β (adaptive), where it adapts from iteration to iteration"""
+
+    @property
+    def policy(self) -> Policy:
+        return self.learner.policy
+
+    @property
+    def num_updates(self) -> Int[Array, ""]:
+        return self.learner.adam.count
+
+
+class Virtual(NamedTuple):
+    """The virtual policy of one update."""
+
+    policy: Policy
+    evaluation: Evaluation
+    attention: Float[Array, " rank"]
+
+    @property
+    def distribution(self) -> Distribution:
+        return self.evaluation.distribution
+
+
+@dataclass(frozen=True, kw_only=True)
+class MCPO(FirstOrder):
+    """Memory-Constrained Policy Optimization (Le et al. 2022)."""
+
+    memory_size: int = 10
+    """How many past policies are remembered (N)."""
+    virtual_policy: Literal["attention", "mean"] = "attention"
+    """How the virtual policy is mixed from the memory: by learned attention, or as its plain mean ("Mean ψ")."""
+    trust_region_weight: Literal["adaptive"] | float = "adaptive"
+    """α, the weight of the virtual trust region against the old policy's: per sample, or a constant in [0, 1]."""
+    kl_cost_rule: Literal["switching", "annealed", "adaptive", "fixed"] = "switching"
+    """β, the weight of both regions: the paper's switch, 1 falling to 0, a target for the KL, or constant."""
+    kl_cost_min: float = 0.01
+    """β while the new policy is nearer to the old one than the virtual policy is (switching)."""
+    kl_cost_max: float = 10.0
+    """β once it is farther away (switching), or where that starts if it adapts."""
+    kl_cost_max_target: float = 0.01
+    """The KL divergence of old and new policy that β_max adapts to, iteration by iteration; 0 keeps kl_cost_max."""
+    switch_every: Literal["epoch", "minibatch"] = "epoch"
+    """When β is decided (switching): at the first minibatch of an epoch, for all of it, or at every minibatch."""
+    kl_cost: float = 1.0
+    """β (fixed), or where it starts (adaptive)."""
+    kl_target: float = 0.03
+    """The KL divergence of old and new policy that β steers to (adaptive)."""
+    write_rule: Literal["diversity", "interval"] = "diversity"
+    """Remember a policy when it is farther from the virtual policy than the old one is, or at an interval."""
+    write_interval: int = 10
+    """Updates between two writes (interval)."""
+    write_ties: bool = False
+    """Also write at equal distance, as in Eq. 2; Algorithm 1 does not."""
+    context_features: Literal["all", "half"] = "all"
+    """What attention sees: all 12 features, or only distances and returns."""
+    dropout: float = 0.5
+    """Dropout rate of the attention network while training."""
+
+    def init(self, key: Key[Array, ""], spec: EnvSpec) -> MCPOState:
+        learner = init_actor_critic(self, key, spec)  # with the key itself: one seed is one policy, for every method
+        num_features = 12 if self.context_features == "all" else 6
+        attention = Attention.init(jax.random.fold_in(key, 1), num_features, self.memory_size)
+        return MCPOState(
+            learner=learner,
+            attention=attention,
+            attention_adam=adam_init(attention),
+            memory=PolicyMemory.init(self.memory_size, learner.policy.parameters),
+            virtual=learner.policy,
+            kl_cost=jnp.array(self.kl_cost_max if self._adapts_kl_cost_max else self.kl_cost, jnp.float32),
+        )
+
+    def update(
+        self, state: MCPOState, rollout: Rollout, progress: Progress, key: Key[Array, ""]
+    ) -> tuple[MCPOState, Metrics]:
+        """Algorithm 1, lines 4 to 13."""
+        batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
+
+        def step(carry: Any, minibatch: Batch, dropout_mask: Float[Array, " slot"]) -> tuple[Any, Metrics]:
+            # Algorithm 1 writes at the end of an update. Doing it when the next one begins is the same, and lets the
+            # memory be changed in place, because all that is read of it is read after.
+            state, should_write, beta = carry
+            return self._step(_written(state, should_write), beta, minibatch, progress, dropout_mask)
+
+        draw = partial(dropout_masks, size=self.memory_size, rate=self.dropout)
+        (state, should_write, _), metrics = over_minibatches(
+            step, (state, jnp.zeros((), bool), state.kl_cost), batch, key, self.num_epochs, self.num_minibatches, draw
+        )
+        state = _written(state, should_write)
+        metrics |= batch_metrics(self, batch, progress)
+        if self._adapts_kl_cost_max:
+            metrics |= {"mcpo/beta_max": state.kl_cost}
+            kl_cost = jnp.clip(self._adapted(state, batch, self.kl_cost_max_target), *KL_COST_MAX_LIMITS)
+            state = eqx.tree_at(lambda s: s.kl_cost, state, kl_cost)
+        elif self.kl_cost_rule == "adaptive":
+            state = eqx.tree_at(lambda s: s.kl_cost, state, self._adapted(state, batch, self.kl_target))
+        return state, metrics
+
+    @property
+    def _adapts_kl_cost_max(self) -> bool:
+        return self.kl_cost_rule == "switching" and self.kl_cost_max_target > 0
+
+    def _adapted(self, state: MCPOState, batch: Batch, kl_target: float) -> Float[Array, ""]:
+        """β or β_max after an iteration, by how far the policy has moved in it."""
+        kl = mean_kl(batch.old_distribution, evaluate(state.policy, batch).distribution, batch.weight)
+        return adapt_kl_cost(state.kl_cost, kl, kl_target)
+
+    def _step(
+        self,
+        state: MCPOState,
+        beta: Float[Array, ""],
+        batch: Batch,
+        progress: Progress,
+        dropout_mask: Float[Array, " slot"],
+    ) -> tuple[tuple[MCPOState, Bool[Array, ""], Float[Array, ""]], Metrics]:
+        """One minibatch: mix ψ, step θ and φ. Also returns whether to remember the new θ, and β for the next one."""
+        old, weight = batch.old_distribution, batch.weight
+        new = evaluate(state.policy, batch)
+        context, old_to_new = self._context(new, evaluate(state.virtual, batch), batch)
+        virtual, attention_gradient = self._mix(state, context, batch, dropout_mask)
+        alpha = self._alpha(virtual, batch)
+        old_to_virtual, mean_alpha, return_virtual = expectations(
+            [old.kl(virtual.distribution), alpha, virtual.evaluation.ratio * batch.advantage], weight
+        )
+        beta = self._switched(state, beta, old_to_new > old_to_virtual)
+
+        def objective(
+            new: Evaluation, batch: Batch, remaining: Float[Array, ""]
+        ) -> tuple[Float[Array, " batch"], Metrics]:
+            weight = remaining if self.kl_cost_rule == "annealed" else beta
+            distance = self._distance(alpha, batch, virtual, new)
+            return new.ratio * batch.advantage - weight * distance, {"mcpo/beta": weight}  # Eq. 3
+
+        learner, metrics = ascend(self, objective, state.learner, batch, progress)
+        attention, attention_adam, attention_norm = adam_step(
+            state.attention,
+            attention_gradient,
+            state.attention_adam,
+            self.learning_rate_at(progress),
+            self.max_gradient_norm,
+        )
+        new_to_virtual = mean_kl(evaluate(learner.policy, batch).distribution, virtual.distribution, weight)
+        should_write = self._worth_writing(new_to_virtual, old_to_virtual, learner.adam.count)
+        # Nothing is remembered of an update that broke. It also says that the memory is written only after φ's gradient
+        # has read it: not knowing this, the compiler copies the whole memory before each write.
+        should_write &= jnp.isfinite(attention_norm)
+        metrics |= {
+            "mcpo/alpha": mean_alpha,
+            "mcpo/kl_old_new": old_to_new,
+            "mcpo/kl_old_virtual": old_to_virtual,
+            "mcpo/kl_new_virtual": new_to_virtual,
+            "mcpo/return_virtual": return_virtual,
+            "mcpo/return_old": context[4],
+            "mcpo/written": should_write.astype(jnp.float32),
+        }
+        metrics |= self._attention_metrics(state, virtual.attention)
+        state = MCPOState(learner, attention, attention_adam, state.memory, virtual.policy, state.kl_cost)
+        return (state, should_write, beta), metrics
+
+    def _context(
+        self, new: Evaluation, virtual: Evaluation, batch: Batch
+    ) -> tuple[Float[Array, " context"], Float[Array, ""]]:
+        """v: distances, returns, entropies, value errors of ψ_old, θ_old, θ (the paper's Table 5); and D(θ_old, θ)."""
+        old, advantage = batch.old_distribution, batch.advantage
+        features = [
+            new.distribution.kl(virtual.distribution),
+            old.kl(virtual.distribution),
+            old.kl(new.distribution),
+            virtual.ratio * advantage,
+            advantage,
+            new.ratio * advantage,
+        ]
+        if self.context_features == "all":
+            features += [p.entropy() for p in (virtual.distribution, old, new.distribution)]
+            features += [(value - batch.value_target) ** 2 for value in (virtual.value, batch.old_value, new.value)]
+        means = expectations(features, batch.weight)
+        finite = jnp.nan_to_num(means, posinf=CONTEXT_LIMIT, neginf=-CONTEXT_LIMIT)
+        return stop_gradient(jnp.clip(finite, -CONTEXT_LIMIT, CONTEXT_LIMIT)), means[2]
+
+    def _mix(
+        self, state: MCPOState, context: Float[Array, " context"], batch: Batch, dropout_mask: Float[Array, " slot"]
+    ) -> tuple[Virtual, Attention]:
+        """ψ (Eq. 1), and the gradient of -Ê[τ(ψ) A] in φ (Eq. 5), which passes through the weights alone."""
+        filled = state.memory.filled
+
+        def loss_of(attention: Attention) -> tuple[Float[Array, ""], Virtual]:
+            mean = self.virtual_policy == "mean"
+            weights = filled / jnp.sum(filled) if mean else attention(context, filled, dropout_mask)
+            policy = Policy(state.memory.mix(weights), state.policy.architecture)  # Eq. 1
+            evaluation = evaluate(policy, batch)
+            loss = -surrogate(evaluation.ratio, batch.advantage, batch.weight)  # Eq. 5
+            return loss, Virtual(policy, evaluation, weights)
+
+        gradient, virtual = jax.grad(loss_of, has_aux=True)(state.attention)
+        return virtual, gradient
+
+    def _alpha(self, virtual: Virtual, batch: Batch) -> Float[Array, " batch"]:
+        """αₜ = exp R(ψ) / (exp R(ψ) + exp R(θ_old)) with R(x) = τ(x) A, as a sigmoid that cannot overflow."""
+        if self.trust_region_weight == "adaptive":
+            return jax.nn.sigmoid((virtual.evaluation.ratio - 1) * batch.advantage)
+        return jnp.full_like(batch.advantage, self.trust_region_weight)
+
+    def _switched(self, state: MCPOState, beta: Float[Array, ""], outside: Bool[Array, ""]) -> Float[Array, ""]:
+        """Eq. 4: β_max where the new policy is farther from the old one than ψ is (`outside`), else β_min.
+
+        The paper does not say how often. Decided at every minibatch, β sits at β_max nearly always, because ψ follows
+        θ; decided once an epoch, epochs that explore alternate with epochs that return into the two regions.
+        """
+        if self.kl_cost_rule != "switching":
+            return jnp.array(self.kl_cost, jnp.float32) if self.kl_cost_rule == "fixed" else state.kl_cost
+        beta_max = state.kl_cost if self._adapts_kl_cost_max else self.kl_cost_max
+        switched = jnp.where(outside, beta_max, self.kl_cost_min).astype(jnp.float32)
+        if self.switch_every == "minibatch":
+            return switched
+        epoch_begins = state.num_updates % self.num_minibatches == 0
+        return jnp.where(epoch_begins, switched, beta)
+
+    def _distance(
+        self, alpha: Float[Array, " batch"], batch: Batch, virtual: Virtual, new: Evaluation
+    ) -> Float[Array, " batch"]:
+        """(1-αₜ) KL(π_old‖π_θ) + αₜ KL(π_ψ‖π_θ); only θ moves."""
+        to_old = batch.old_distribution.kl(new.distribution)
+        if self.trust_region_weight == 0.0:
+            return to_old
+        return (1 - alpha) * to_old + alpha * virtual.distribution.kl(new.distribution)
+
+    def _worth_writing(
+        self, new_to_virtual: Float[Array, ""], old_to_virtual: Float[Array, ""], num_updates: Int[Array, ""]
+    ) -> Bool[Array, ""]:
+        """Eq. 2: is θ farther from ψ than the old policy is? Then it adds to what the memory holds."""
+        if self.write_rule == "interval":
+            return num_updates % self.write_interval == 0
+        return new_to_virtual >= old_to_virtual if self.write_ties else new_to_virtual > old_to_virtual
+
+    def _attention_metrics(self, state: MCPOState, attention: Float[Array, " rank"]) -> Metrics:
+        attended = jnp.argmax(attention)
+        age = state.num_updates - state.memory.written(attended)
+        return {
+            "mcpo/attended_rank": attended.astype(jnp.float32),
+            "mcpo/attended_age": age.astype(jnp.float32),
+            "mcpo/attention_entropy": -jnp.sum(jax.scipy.special.xlogy(attention, attention)),
+            "mcpo/memory_filled": state.memory.size.astype(jnp.float32),
+        }
+
+
+def _written(state: MCPOState, should_write: Bool[Array, ""]) -> MCPOState:
+    """θ in the memory, if it is should_write there."""
+    memory = state.memory.write(state.policy.parameters, state.num_updates, should_write)
+    return eqx.tree_at(lambda s: s.memory, state, memory)

@@ -1,0 +1,72 @@
+"""Episodes to returns: how good an agent is, on environments it does not learn from."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trustax.agent import Agent
+from trustax.envs import Environment, make
+from trustax.errors import TrustaxError
+
+EVALUATION_SEED = 10_000
+"""Added to the seed, so that no environment repeats the start of a training run."""
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """Raw return and length of every episode."""
+
+    returns: np.ndarray
+    lengths: np.ndarray
+    successes: np.ndarray | None = None
+    """whether each episode reached its goal; None where the environment knows no goal"""
+
+    def __str__(self) -> str:
+        success = "" if self.successes is None else f", success rate {self.successes.mean():.2f}"
+        return (
+            f"return {self.returns.mean():.2f} ± {self.returns.std():.2f} over {len(self.returns)} episodes "
+            f"(mean length {self.lengths.mean():.0f}{success})"
+        )
+
+
+def evaluate(
+    agent: Agent,
+    env: Environment,
+    num_episodes: int = 10,
+    deterministic: bool = True,
+    seed: int = 0,
+    max_envs: int = 16,
+) -> EvaluationResult:
+    """Run whole episodes and return what they earned.
+
+    Every environment runs its own share of the episodes: taking the first that finish would favour short ones.
+    """
+    if num_episodes < 1:
+        raise TrustaxError(f"num_episodes must be at least 1, not {num_episodes}")
+    num_envs = min(num_episodes, max_envs)
+    shares = np.array([num_episodes // num_envs + (i < num_episodes % num_envs) for i in range(num_envs)])
+    environment = make(env, [seed + EVALUATION_SEED], num_envs, compiled=False)
+    try:
+        agent.require_fit(environment.spec, str(env))
+        observation = environment.reset()[0]
+        earned, length, ended = np.zeros(num_envs), np.zeros(num_envs, int), np.zeros(num_envs, bool)
+        finished: list[tuple[float, int, bool | None]] = []
+        while shares.any():
+            action, _ = agent.predict(observation, deterministic=deterministic)
+            timestep = environment.step(action[None])
+            observation = timestep.observation[0]
+            earned = earned + (timestep.reward if timestep.raw_reward is None else timestep.raw_reward)[0]
+            length = length + ~ended
+            ended = (timestep.terminated | timestep.truncated)[0]
+            over = ended if timestep.game_over is None else timestep.game_over[0]
+            for i in np.flatnonzero(over):
+                if shares[i]:
+                    success = None if timestep.success is None else bool(timestep.success[0, i])
+                    finished.append((float(earned[i]), int(length[i]), success))
+                    shares[i] -= 1
+                earned[i], length[i] = 0.0, 0
+    finally:
+        environment.close()
+    returns, lengths, successes = zip(*finished, strict=True)
+    reported = any(success is not None for success in successes)  # some environments report it only where it is so
+    return EvaluationResult(np.array(returns), np.array(lengths), np.array(successes, bool) if reported else None)

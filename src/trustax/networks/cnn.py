@@ -1,0 +1,71 @@
+"""Policies that see images."""
+
+from math import prod, sqrt
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, Shaped
+
+from trustax.networks.layers import Conv, Dense, Layer, action_distribution, actor_gain, log_std_for
+from trustax.ops.distributions import Distribution
+from trustax.types import Actions, EnvSpec
+
+SMALLEST_SIDE = 36
+"""An image with fewer pixels in height or width leaves nothing after the convolutions."""
+
+
+class ImageActorCritic(eqx.Module):
+    """The convolutional torso of the Atari literature, shared by two linear heads."""
+
+    torso: tuple[Conv, ...]
+    hidden: Dense
+    actor: Dense
+    critic: Dense
+    log_std: Float[Array, " action"] | None
+    actions: Actions = eqx.field(static=True)
+    channels_last: bool = eqx.field(static=True)
+
+    @classmethod
+    def init(cls, key: Key[Array, ""], spec: EnvSpec, initial_log_std: float) -> "ImageActorCritic":
+        """The widths are those of the literature; `hidden_sizes` does not change them."""
+        keys = jax.random.split(key, 6)
+        channels_last = _channels_last(spec.observation_shape)
+        channels, height, width = (spec.observation_shape[i] for i in ((2, 0, 1) if channels_last else (0, 1, 2)))
+        torso = (
+            Conv.init(keys[0], channels, 32, size=8, stride=4),
+            Conv.init(keys[1], 32, 64, size=4, stride=2),
+            Conv.init(keys[2], 64, 32, size=3, stride=1),
+        )
+        features = jax.eval_shape(lambda x: _convolve(torso, x), jnp.zeros((channels, height, width)))
+        hidden = Dense.init(keys[3], prod(features.shape), 512, gain=sqrt(2))
+        actor = Dense.init(keys[4], 512, spec.actions.num_outputs, gain=actor_gain(spec))
+        critic = Dense.init(keys[5], 512, 1, gain=1.0)
+        return cls(
+            torso, hidden, actor, critic, log_std_for(spec.actions, initial_log_std), spec.actions, channels_last
+        )
+
+    def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
+        x = observation.astype(jnp.float32) / 255
+        x = jnp.moveaxis(x, -1, 0) if self.channels_last else x
+        x = jax.nn.relu(self.hidden(_convolve(self.torso, x)))
+        return action_distribution(self.actions, self.actor(x), self.log_std), self.critic(x)[0]
+
+
+def can_convolve(shape: tuple[int, ...]) -> bool:
+    """Whether images of this shape are large enough for the convolutions.
+
+    >>> can_convolve((4, 84, 84)), can_convolve((84, 84, 3)), can_convolve((7, 7, 3)), can_convolve((84, 84))
+    (True, True, False, False)
+    """
+    return len(shape) == 3 and min(shape[:2] if _channels_last(shape) else shape[1:]) >= SMALLEST_SIDE
+
+
+def _channels_last(shape: tuple[int, ...]) -> bool:
+    return shape[-1] < shape[0]
+
+
+def _convolve(layers: tuple[Layer, ...], x: Float[Array, "channel height width"]) -> Float[Array, " feature"]:
+    for layer in layers:
+        x = jax.nn.relu(layer(x))
+    return x.ravel()

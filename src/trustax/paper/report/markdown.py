@@ -1,0 +1,62 @@
+"""All tables and figures of the paper as one page of Markdown: what `docs/reproduction.md` is.
+
+Nothing in it is typed in: it is made from the results alone, and says what is missing.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from trustax.paper.experiments import PROTOCOLS
+from trustax.paper.figures import FIGURES, TITLES, save_figure
+from trustax.paper.tables.layout import PaperTable
+from trustax.paper.tables.tables import CONTAINED, TABLES, table
+from trustax.storage.atomic import write_atomic
+
+FIGURES_FOLDER = "figures"
+
+INTRODUCTION = """\
+# Reproduction: ours beside the paper's
+
+Made from `results/` by `trustax report results --output docs/reproduction.md`. `trustax reproduce NAME` runs what a
+part still lacks; `trustax report results` writes the same as an interactive page.
+
+Two protocols, two sets of results. **paper**: a time limit counts as a termination, as in the paper's code base.
+**bootstrapped**: the value of what would have followed it counts, as it should. *matches*: our mean lies within the
+paper's ± of its mean; *short*: trained for fewer steps than the paper; *not run*: no result yet. What is known about
+MCPO, whose rows differ most, stands in [fidelity.md](fidelity.md).
+"""
+
+
+def write_page(results: Path, path: Path, figures: bool = True) -> Path:
+    """Write the page, and its figures into a folder beside it if they are wanted."""
+    tables = {name: [table(name, results, protocol) for protocol in PROTOCOLS] for name in TABLES}
+    parts = [INTRODUCTION, _summary(tables)]
+    parts += [part for name, found in tables.items() if name != CONTAINED for part in _table(found)]
+    parts += [part for name in FIGURES for part in _figure(name, results, path) if figures]
+    write_atomic(path, "\n".join(parts))
+    return path
+
+
+def _summary(tables: dict[str, list[PaperTable]]) -> str:
+    lines = ["## Status", "", f"| what | command | {' | '.join(PROTOCOLS)} |", f"|---|---|{'---|' * len(PROTOCOLS)}"]
+    for name, shown in tables.items():
+        lines.append(f"| {shown[0].title} | `trustax reproduce {name}` | {' | '.join(one.extent for one in shown)} |")
+    return "\n".join([*lines, ""])
+
+
+def _table(found: list[PaperTable]) -> Iterator[str]:
+    title = found[0].title
+    yield f"## {title}\n"
+    texts = [shown.markdown().removeprefix(f"**{title}**\n\n") for shown in found]
+    yield from dict.fromkeys(texts)  # speed is the same under both
+
+
+def _figure(name: str, results: Path, page: Path) -> Iterator[str]:
+    pictures = [
+        picture
+        for protocol in PROTOCOLS
+        for picture in save_figure(name, results, protocol, page.parent / FIGURES_FOLDER)
+    ]
+    yield f"## {TITLES[name]}\n"
+    yield "\n\n".join(f"![{picture.stem}]({FIGURES_FOLDER}/{picture.name})" for picture in pictures) or "Not run yet."
+    yield ""

@@ -1,0 +1,199 @@
+"""The paper's tables from our outcomes, beside the paper's own numbers.
+
+>>> nothing_yet = table("table-1", Path("nowhere"), "paper")
+>>> nothing_yet.rows[0].name, nothing_yet.rows[0].entries[0].verdict
+('KL Adaptive d=0.01', 'not run')
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from trustax.errors import TrustaxError, similar_or_all
+from trustax.paper.experiments import EXPERIMENTS, PROTOCOLS
+from trustax.paper.results import Outcome, read
+from trustax.paper.statistics import (
+    Runs,
+    Scores,
+    bootstrap_interval,
+    interquartile_mean,
+    probability_of_improvement,
+    rescaled,
+)
+from trustax.paper.tables.cells import Entry, entry, marked
+from trustax.paper.tables.layout import Aggregate, Column, Estimate, PaperTable, Row
+from trustax.paper.tables.scores import BEST, Samples, samples_of
+from trustax.paper.tables.targets import BEST_OF, CLASSIC_CONTROL, MUJOCO_CONTROL, TARGETS, Target
+from trustax.paper.tasks import TASKS
+
+NUMBERS = {"table-1": "Table 1. ", "table-1-full": "Table 1 in full. ", "table-2": "Table 2. ", "table-3": "Table 3. "}
+TABLES = [*NUMBERS, "minigrid", "ablation", "cost"]
+CONTAINED = "table-1"
+"""Stands in the full table too."""
+REFERENCES = {
+    "table-1": "MCPO N=10",
+    "table-1-full": "MCPO N=10",
+    "table-2": "MCPO",
+    "table-3": "MCPO N=10",
+    "minigrid": "MCPO N=10",
+}
+"""Whom the others are compared with over all tasks, where there are several."""
+RANGES = {"table-1": CLASSIC_CONTROL, "table-1-full": CLASSIC_CONTROL, "table-2": MUJOCO_CONTROL}
+"""Where the scores of tasks differ in size, the worst and the best mean in here are a task's 0 and 1."""
+TIME_LIMITS = {False: "a time limit counts as a termination", True: "the value after a time limit counts"}
+
+
+def table(name: str, results: Path, protocol: str) -> PaperTable:
+    """A table by its name, from the outcomes under `results`; what was not run says so."""
+    if name not in TABLES:
+        raise TrustaxError(f"the paper has no table {name!r}; {similar_or_all(name, TABLES)}")
+    if protocol not in PROTOCOLS:
+        raise TrustaxError(f"there is no protocol {protocol!r}; {similar_or_all(protocol, PROTOCOLS)}")
+    outcomes = read(results / ("cost" if name == "cost" else protocol))
+    columns, samples = samples_of(name, protocol, outcomes)
+    rows = _rows(name, columns, samples)
+    aggregates = _aggregates(name, samples) if name in REFERENCES else []
+    return PaperTable(
+        title=NUMBERS.get(name, "") + EXPERIMENTS[name].title,
+        setting=_setting(name, protocol, outcomes),
+        extent=_extent(name, columns, rows),
+        columns=columns,
+        rows=rows,
+        notes=_notes(name, bool(aggregates)),
+        aggregates=aggregates,
+        aggregate_headings=["method", "IQM [95 %]", f"P({REFERENCES.get(name)} better) [95 %]"],
+    )
+
+
+def part_of(shown: PaperTable, methods: Sequence[str] | None, tasks: Sequence[str] | None) -> PaperTable:
+    """The rows and columns of some methods and tasks; what is said over all of them is left out then."""
+    if not methods and not tasks:
+        return shown
+    places = [place for place, column in enumerate(shown.columns) if not tasks or _is_about(column, tasks)]
+    rows = [row for row in shown.rows if not methods or {row.name, *BEST_OF.get(row.name, ())} & set(methods)]
+    return replace(
+        shown,
+        columns=[shown.columns[place] for place in places],
+        rows=[row._replace(entries=[row.entries[place] for place in places]) for row in rows],
+        extent=f"Of all: {shown.extent}",
+        aggregates=(),
+    )
+
+
+def _is_about(column: Column, tasks: Sequence[str]) -> bool:
+    """Whether a column is a task's own, or of the same runs."""
+    return any(column.key == task or column.key.startswith((f"{task},", f"{task} ")) for task in tasks)
+
+
+def _rows(name: str, columns: Sequence[Column], samples: Samples) -> list[Row]:
+    variants = EXPERIMENTS[name].variants
+    paper = [row for row in samples if row not in variants]
+    entries: dict[str, list[Entry]] = {row: [] for row in samples}
+    for column in columns:
+        cells = {row: entry(samples[row][column.key], _target(name, row, column.key)) for row in samples}
+        if name != "cost" and column.key != "margin":
+            cells |= zip(paper, marked([cells[row] for row in paper]), strict=True)
+        for row, cell in cells.items():
+            entries[row].append(cell)
+    return [Row(row, entries[row], row in variants) for row in samples]
+
+
+def _target(name: str, row: str, key: str) -> Target | None:
+    targets = TARGETS[name]
+    if key == "ratio":
+        return Target(targets[row]["pendulum"].mean / targets["PPO ε=0.2"]["pendulum"].mean)
+    return targets.get(row, {}).get(key.removesuffix(BEST))
+
+
+def _aggregates(name: str, samples: Samples) -> list[Aggregate]:
+    """Methods over all tasks, if they ran in full on each: a part of the tasks would be another yardstick."""
+    complete = complete_scores(name, samples)
+    reference = complete.get(REFERENCES[name])
+    return [
+        Aggregate(
+            row,
+            Estimate(interquartile_mean(scores), *bootstrap_interval(interquartile_mean, scores)),
+            None if reference is None or scores is reference else _improvement(reference, scores),
+        )
+        for row, scores in complete.items()
+    ]
+
+
+def complete_scores(name: str, samples: Samples) -> dict[str, Scores]:
+    """The scores of those rows that ran in full on every task, on one scale."""
+    complete: dict[str, Scores] = {}
+    tasks = EXPERIMENTS[name].tasks
+    for row, cells in samples.items():
+        ran = {task: cell for task in tasks if (cell := cells[task]) is not None and not cell.is_short}
+        if len(ran) == len(tasks):
+            complete[row] = [_comparable(name, task, cell.scores) for task, cell in ran.items()]
+    return complete
+
+
+def _comparable(name: str, task: str, scores: Runs) -> Runs:
+    if name not in RANGES:
+        return scores
+    means = [row[task].mean for row in RANGES[name].values()]
+    return rescaled(scores, min(means), max(means))
+
+
+def _improvement(reference: Scores, scores: Scores) -> Estimate:
+    interval = bootstrap_interval(probability_of_improvement, reference, scores)
+    return Estimate(probability_of_improvement(reference, scores), *interval)
+
+
+def _setting(name: str, protocol: str, outcomes: Sequence[Outcome]) -> str:
+    if name == "cost":
+        hardware = sorted({outcome.hardware for outcome in outcomes})
+        return f"Ours on {'; '.join(hardware) or 'nothing yet'}; the paper's on one V100."
+    return f"Protocol {protocol}: {TIME_LIMITS[PROTOCOLS[protocol]]}."
+
+
+def _extent(name: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
+    """How much was run of the paper's methods."""
+    shown = [index for index, column in enumerate(columns) if column.key in TASKS]
+    cells = [row.entries[index] for row in rows if not row.is_variant for index in shown]
+    count = Counter(cell.verdict for cell in cells)
+    differ = count["differs, better"] + count["differs, worse"]
+    judged = f" ({count['matches']} match, {differ} differ)" if count["matches"] + differ else ""
+    full = len(cells) - count["short"] - count["not run"]
+    seeds = EXPERIMENTS[name].num_seeds
+    few = sum(cell.ours is not None and cell.ours.count < seeds for cell in cells)
+    return f"{len(cells)} cells: {full} in full{judged}, {count['short']} short, {count['not run']} not run." + (
+        f" {few} of them with fewer than {seeds} seeds." if few else ""
+    )
+
+
+def _notes(name: str, has_aggregates: bool) -> list[str]:
+    """What the numbers are, and what the words beside them mean."""
+    if name == "cost":
+        return ["Environment steps per second while training, median over the iterations; the ratio is to PPO's."]
+    what = "the return of the last 100 training episodes"
+    if name == "table-3":
+        what = "the highest point of the learning curve, where 0 is random play and 100 a human's"
+    notes = [f"Ours: mean ± standard deviation over seeds (how many) of {what}."]
+    if name == "table-2":
+        notes.append("A row is the best of its settings on each task; (1 of 3) says how many of them were run.")
+    if name == "table-3":
+        notes.append("The paper's mean and median are over nine games, of which it names these six: no verdict.")
+    if name == "minigrid":
+        notes.append("The paper gives MCPO's end in its text alone: 0.9, which 0.85 to 0.95 matches.")
+    elif name == "ablation":
+        notes.append("The paper gives margins in its text alone, in steps of 50: one within 25 matches.")
+    elif name != "table-3":
+        notes.append("matches: our mean lies within the paper's ±.")
+    if name in ("table-1", "table-1-full"):
+        notes.append("Best window: the highest mean of 100 training episodes; the paper does not say which it reports.")
+        notes.append("No reading of the paper was found that gives all of MCPO's row: see docs/fidelity.md.")
+    notes.append("short: fewer steps than the paper's, which stand in the heading.")
+    notes.append("Bold: the best mean of the paper's methods trained longest; underlined: Cohen's d < 0.5 from it.")
+    return [*notes, _aggregate_note(name)] if has_aggregates else notes
+
+
+def _aggregate_note(name: str) -> str:
+    scale = " with the paper's worst and best mean on a task as 0 and 1" if name in RANGES else ""
+    return (
+        f"IQM: mean of the middle half of all seeds and tasks{scale}; P: how likely a run of {REFERENCES[name]} beats "
+        "the row's on the same task. Both only where all tasks ran in full, with stratified bootstrap intervals."
+    )

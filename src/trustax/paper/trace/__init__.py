@@ -1,0 +1,1 @@
+"""A run of MCPO, update by update."""

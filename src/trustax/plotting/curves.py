@@ -1,0 +1,195 @@
+"""Learning curves as a picture: the mean over seeds, how far they spread, and each seed while they are few.
+
+Draws on a `Figure` of its own, without pyplot and its global state, so it needs no display.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from trustax.cli.formatting import short_count
+from trustax.errors import TrustaxError, similar_or_all
+from trustax.ops.metrics import RETURN, STEP
+
+SUFFIXES = (".png", ".svg", ".pdf")
+AXIS_LABELS = {
+    RETURN: "episode return",
+    "rollout/ep_len_mean": "episode length",
+}
+MOST_SEEDS_DRAWN = 10
+LONGEST_NAME = 32  # a longer one would leave no room for the curves; the end of a folder's name tells more
+
+# Okabe and Ito's colours, which the colour-blind can tell apart; the darkest and most distant first.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LINE_STYLES = ("-", "--", ":", "-.")
+INK, FAINT_INK, GRID = "#222222", "#6b6b6b", "#e6e6e6"
+STYLE: dict[Any, Any] = {
+    "figure.figsize": (8.0, 4.4),
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "figure.constrained_layout.use": True,
+    "figure.constrained_layout.w_pad": 0.12,
+    "figure.constrained_layout.h_pad": 0.1,
+    "font.family": "sans-serif",
+    "font.size": 10.5,
+    "text.color": INK,
+    "text.parse_math": False,  # a run's name is no mathematics, even with dollar signs in it
+    "axes.labelcolor": INK,
+    "axes.titlesize": 12.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 24,
+    "axes.edgecolor": "#9a9a9a",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "xtick.color": FAINT_INK,
+    "ytick.color": FAINT_INK,
+    "xtick.major.size": 3.5,
+    "ytick.major.size": 0,
+    "lines.linewidth": 2.0,
+    "lines.solid_capstyle": "round",
+    "legend.frameon": False,
+    "legend.fontsize": 9.5,
+    "legend.handlelength": 1.6,
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+}
+
+
+class Curve(NamedTuple):
+    """One run's metric where at least one seed has a number; NaN for the seeds that have none."""
+
+    steps: Int[np.ndarray, " point"]
+    values: Float[np.ndarray, "point seed"]
+
+    @property
+    def num_seeds(self) -> int:
+        return self.values.shape[1]
+
+
+def plot_curves(
+    runs: Mapping[str, Sequence[Mapping[str, Any]]],
+    path: Path | str,
+    title: str | None = None,
+    metric: str = RETURN,
+) -> None:
+    """Draw `metric` of each run's records over its environment steps, and save it as PNG, SVG or PDF.
+
+    >>> from tempfile import mkdtemp
+    >>> records = [{"time/total_timesteps": n, "rollout/ep_rew_mean": [n / 2, n / 3]} for n in range(9)]
+    >>> plot_curves({"mcpo": records}, Path(mkdtemp()) / "curve.png", title="Pendulum-v1")
+    """
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise TrustaxError(f"{path}: the picture's name must end in one of {', '.join(SUFFIXES)}")
+    curves = {name: to_curve(records, metric) for name, records in runs.items()}
+    drawn = {name: curve for name, curve in curves.items() if curve.steps.size}
+    if not drawn:
+        raise TrustaxError(f"nothing to draw in {path}: {_why_nothing(runs, metric)}")
+    with matplotlib.rc_context(STYLE):
+        figure = draw(drawn, title, AXIS_LABELS.get(metric, metric))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            figure.savefig(path)
+        except OSError as error:
+            raise TrustaxError(f"could not save {path}: {error.strerror or error}") from error
+
+
+def _why_nothing(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str) -> str:
+    known = sorted({name for records in runs.values() for record in records for name in record})
+    if not known or metric in known:
+        return f"no value of {metric} yet, as no episode has finished"
+    return f"no run has a metric {metric}; {similar_or_all(metric, known)}"
+
+
+def to_curve(records: Sequence[Mapping[str, Any]], metric: str = RETURN) -> Curve:
+    """The metric as arrays; records without it, or in which no seed has a number yet, are left out."""
+    found = [(record[STEP], np.atleast_1d(np.asarray(record[metric], float))) for record in records if metric in record]
+    rows = [(step, row) for step, row in found if np.isfinite(row).any()]
+    num_seeds = max((row.size for _, row in rows), default=1)
+    values = np.full((len(rows), num_seeds), np.nan)
+    for index, (_, row) in enumerate(rows):
+        values[index, : row.size] = np.where(np.isfinite(row), row, np.nan)
+    return Curve(np.array([step for step, _ in rows], int), values)
+
+
+def draw(curves: Mapping[str, Curve], title: str | None, label: str) -> Figure:
+    """The picture, yet to be saved; make it within the style's `rc_context`."""
+    figure = Figure()
+    axes = figure.add_subplot()
+    lines = [
+        _draw_run(axes, curve, COLOURS[index % len(COLOURS)], LINE_STYLES[index // len(COLOURS) % len(LINE_STYLES)])
+        for index, curve in enumerate(curves.values())
+    ]
+    label_axes(axes, label, max(int(curve.steps[-1]) for curve in curves.values()))
+    if title:
+        axes.set_title(title)
+    explanation = axes.annotate(
+        _explanation(list(curves.values())),
+        xy=(0, 1),
+        xytext=(0, 9),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        color=FAINT_INK,
+        fontsize=9,
+    )
+    explanation.set_in_layout(False)  # it may stand above the legend: no room is needed beside it
+    _add_legend(figure, lines, list(curves))
+    return figure
+
+
+def _draw_run(axes: Axes, curve: Curve, colour: str, line_style: str) -> Any:
+    mean, spread = np.nanmean(curve.values, axis=1), np.nanstd(curve.values, axis=1)
+    # A single point has no extent: without a marker it would be invisible.
+    marker = "o" if curve.steps.size == 1 else None
+    if curve.num_seeds > 1:
+        axes.fill_between(curve.steps, mean - spread, mean + spread, color=colour, alpha=0.16, linewidth=0)
+        if curve.num_seeds <= MOST_SEEDS_DRAWN:
+            axes.plot(curve.steps, curve.values, color=colour, alpha=0.28, linewidth=0.7, zorder=2)
+    return axes.plot(curve.steps, mean, color=colour, linestyle=line_style, marker=marker, zorder=3)[0]
+
+
+def label_axes(axes: Axes, label: str, last_step: int) -> None:
+    """Name the axes of a curve over environment steps, and number them legibly."""
+    axes.set_xlabel("environment steps per seed")
+    axes.set_ylabel(label)
+    axes.set_xlim(0, last_step * 1.01 if last_step else 1)
+    axes.margins(y=0.06)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+
+
+def _add_legend(figure: Figure, lines: list[Any], names: list[str]) -> None:
+    """Beside the curves, where it covers none of them."""
+    legend = figure.legend(lines, ["run"] * len(lines), loc="outside right center")
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        # Set afterwards, because Matplotlib drops labels that begin with an underscore.
+        text.set_text(name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :])
+
+
+def _explanation(curves: Sequence[Curve]) -> str:
+    """What the eye sees, in one line."""
+    fewest, most = min(c.num_seeds for c in curves), max(c.num_seeds for c in curves)
+    if most == 1:
+        return "one seed"
+    parts = [
+        f"mean over {most if fewest == most else f'{fewest} to {most}'} seeds",
+        "band: ± one standard deviation",
+    ]
+    if any(1 < curve.num_seeds <= MOST_SEEDS_DRAWN for curve in curves):
+        parts.append("thin lines: single seeds")
+    return "  ·  ".join(parts)

@@ -1,0 +1,189 @@
+"""Film an agent at work.
+
+Whatever engine an agent was trained on, it is filmed in Gymnasium's environment of the same name, wrapped so that the
+agent sees what it saw in training: Gymnasium's environments can draw themselves, other engines' cannot.
+"""
+
+import itertools
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from PIL import Image
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from trustax.agent import Agent
+from trustax.envs.atari import gymnasium_id, is_atari
+from trustax.envs.base import environment_seed
+from trustax.envs.engines import bare_id
+from trustax.envs.gymnasium import registered
+from trustax.envs.gymnasium_spaces import spec_of, to_batch
+from trustax.errors import TrustaxError
+from trustax.evaluation import EVALUATION_SEED
+from trustax.plotting.video import writer_for
+
+LARGEST_SIDE = 640
+"""Larger frames are scaled down to it, in pixels."""
+USUAL_FPS = 30
+"""Frames a second where an environment does not tell."""
+
+
+@dataclass(frozen=True)
+class FilmedEpisode:
+    """Raw return and length of an episode, which is unfinished where the film ends within it."""
+
+    episode_return: float
+    length: int
+    finished: bool
+
+    def __str__(self) -> str:
+        return f"return {self.episode_return:.2f}, {self.length} steps" + ("" if self.finished else ", unfinished")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The file, and what was earned in it."""
+
+    path: Path
+    episodes: list[FilmedEpisode]
+
+    def __str__(self) -> str:
+        lines = [f"episode {number}  {episode}" for number, episode in enumerate(self.episodes, start=1)]
+        return "\n".join([f"recording  {self.path}", *lines])
+
+
+def record(
+    agent: Agent,
+    env: str | Callable[[], gymnasium.Env],
+    path: str | Path,
+    num_episodes: int = 1,
+    max_steps: int = 3_000,
+    deterministic: bool = True,
+    seed: int = 0,
+    fps: float | int | None = None,
+    quiet: bool = False,
+) -> Recording:
+    """Play whole episodes, at most `max_steps` steps of them all, and write what is seen to a .gif or .mp4.
+
+    The film runs at `fps` frames a second, by default as fast as the environment says that it does.
+    """
+    path = Path(path)
+    if min(num_episodes, max_steps) < 1 or (fps is not None and fps <= 0):
+        raise TrustaxError(
+            f"num_episodes and max_steps must be at least 1 and fps more than 0, not {num_episodes}, {max_steps}, {fps}"
+        )
+    write = writer_for(path)
+    _draw_without_a_display()
+    name = env if isinstance(env, str) else getattr(env, "__name__", repr(env))
+    filmed = _drawable(name, env)
+    try:
+        agent.require_fit(spec_of(name, filmed.observation_space, filmed.action_space), name)
+        episodes: list[FilmedEpisode] = []
+        frames = _play(agent, filmed, num_episodes, max_steps, deterministic, seed, episodes)
+        with _progress(quiet) as progress:
+            shown = progress.track(_drawn(frames, name), description=f"recording {name}")
+            write(path, shown, float(fps or filmed.metadata.get("render_fps") or USUAL_FPS))
+    except OSError as error:
+        raise TrustaxError(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        filmed.close()
+    return Recording(path, episodes)
+
+
+def _play(
+    agent: Agent,
+    env: gymnasium.Env,
+    num_episodes: int,
+    max_steps: int,
+    deterministic: bool,
+    seed: int,
+    episodes: list[FilmedEpisode],
+) -> Iterator[Any]:
+    """A frame of every moment; the episodes are noted down as they end."""
+    steps_left = max_steps
+    for number in range(num_episodes):
+        observation, _ = env.reset(seed=environment_seed(seed + EVALUATION_SEED, 0) if number == 0 else None)
+        yield env.render()
+        earned, length, over = 0.0, 0, False
+        while steps_left and not over:
+            action, _ = agent.predict(observation, deterministic=deterministic)
+            chosen = to_batch(action, env.action_space, env.action_space.dtype)[0]
+            observation, reward, terminated, truncated, info = env.step(chosen)
+            ended = terminated or truncated
+            # A life lost in Atari ends what learning calls an episode, but not the game that is filmed.
+            over, score = (info["over"], info["score"]) if {"over", "score"} <= info.keys() else (ended, reward)
+            earned, length, steps_left = earned + float(score), length + 1, steps_left - 1
+            yield env.render()
+            if ended and not over:
+                observation, _ = env.reset()
+        episodes.append(FilmedEpisode(earned, length, bool(over)))
+        if not steps_left:
+            return
+
+
+def _drawable(name: str, env: str | Callable[[], gymnasium.Env]) -> gymnasium.Env:
+    """One environment that renders to arrays."""
+    if not isinstance(env, str):
+        made = env()
+        if made.render_mode != "rgb_array":
+            raise TrustaxError(f'{name} cannot be recorded: it must make its environment with render_mode="rgb_array"')
+        return made
+    env_id = bare_id(env)
+    with warnings.catch_warnings(), _said_in_one_line(name):
+        warnings.simplefilter("ignore")  # Gymnasium's, on render modes: a frame that is no picture says the same
+        return registered(
+            gymnasium_id(env_id) if is_atari(env_id) else env_id, render_mode="rgb_array", disable_env_checker=True
+        )
+
+
+@contextmanager
+def _said_in_one_line(name: str) -> Iterator[None]:
+    """Whatever keeps an environment from drawing: OpenGL, pygame, or that its author did not think of it."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        hint = f" (MUJOCO_GL is {os.environ.get('MUJOCO_GL')}; egl needs libegl1, osmesa needs libosmesa6)"
+        is_opengl = re.search(r"GL\b|\be?gl[A-Z]", reason)
+        raise TrustaxError(f"{name} cannot be recorded: {reason}{hint if is_opengl else ''}") from None
+
+
+def _drawn(frames: Iterator[Any], name: str) -> Iterator[Image.Image]:
+    """Frames as images of a sensible size."""
+    with _said_in_one_line(name):
+        first = next(frames)
+    for frame in itertools.chain([first], frames):
+        if not isinstance(frame, np.ndarray):
+            raise TrustaxError(f"{name} cannot be recorded: it renders {type(frame).__name__}, not a picture")
+        image = Image.fromarray(frame)
+        image.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
+        yield image
+
+
+def _draw_without_a_display() -> None:
+    """Let pygame and MuJoCo draw into memory where there is no screen, unless the user said how."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
+        for variable, value in (("SDL_VIDEODRIVER", "dummy"), ("SDL_AUDIODRIVER", "dummy"), ("MUJOCO_GL", "egl")):
+            os.environ.setdefault(variable, value)
+
+
+def _progress(quiet: bool) -> Progress:
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}", style="bold cyan", markup=False),
+        BarColumn(complete_style="cyan", finished_style="green", pulse_style="cyan"),
+        TextColumn("{task.completed} frames", style="dim"),
+        console=console,
+        disable=quiet or not console.is_terminal,
+        transient=True,
+    )

@@ -1,0 +1,1 @@
+"""Training as it runs: rollouts, iterations, devices, interrupts."""

@@ -1,0 +1,163 @@
+"""Collect experience, on the device or from Python; one `Rollout` either way.
+
+Between the environments and a learner stands a `CollectorState`: it normalizes what the learner sees and counts raw
+returns. It is part of the run state.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, Shaped, UInt32
+
+from trustax.envs.base import CompiledEnvironment, EnvState, HostEnvironment
+from trustax.networks import Policy
+from trustax.ops.transforms import over_seeds, separate_steps, unroll_steps
+from trustax.runtime.collector_state import CollectorState, Preprocessing, Step, observe
+from trustax.runtime.episodes import FinishedEpisodes
+from trustax.types import Rollout, TimeStep
+
+
+def act(policy: Policy, observation: Shaped[Array, "env ..."], key: Key[Array, ""]) -> Array:
+    """Sample an action for each environment."""
+    distribution, _ = policy.batch(observation)
+    return distribution.sample(key)
+
+
+def collect(
+    environment: CompiledEnvironment,
+    policies: Policy,
+    observer: CollectorState,
+    state: EnvState,
+    keys: Key[Array, "seed time"],
+    preprocessing: Preprocessing,
+) -> tuple[CollectorState, EnvState, Rollout, FinishedEpisodes]:
+    """Steps of a compiled environment, for every seed at once; traced as part of an iteration."""
+
+    # All that chance decides is drawn before the loop, in bulk: in it, drawing would cost more than acting.
+    noise = over_seeds(_noise)(policies, observer.observation, keys)
+    state, starts = environment.draw_starts(state, keys.shape[1])
+
+    def step(carry: tuple[CollectorState, EnvState], chance: tuple[Array, Any]) -> tuple[Any, Any]:
+        (observer, state), (noise, starts) = separate_steps(carry), chance
+        action = over_seeds(_choose_by)(policies, observer.observation, noise)
+        state, timestep = environment.step(state, environment.spec.actions.for_environment(action), starts)
+        observer, row = over_seeds(partial(observe, preprocessing=preprocessing))(observer, timestep)
+        return (observer, state), (row, action)
+
+    chance = jnp.swapaxes(noise, 0, 1), starts
+    # A step is so little work that the loop itself is felt, on a CPU too.
+    turn = unroll_steps(on_cpu=4, on_gpu=4 if environment.on_cpu else 16)
+    (observer, state), (rows, actions) = jax.lax.scan(step, (observer, state), chance, unroll=turn)
+    return observer, state, *_assemble(rows, actions, observer)
+
+
+def _noise(policy: Policy, observation: Shaped[Array, "env ..."], keys: Key[Array, " time"]) -> Float[Array, "..."]:
+    distribution, _ = jax.eval_shape(policy.batch, observation)
+    return jax.vmap(distribution.noise)(keys)
+
+
+def _choose_by(policy: Policy, observation: Shaped[Array, "env ..."], noise: Float[Array, "..."]) -> Array:
+    distribution, _ = policy.batch(observation)
+    return distribution.choose(noise)
+
+
+class HostCollector:
+    """Steps of a host environment: one compiled call and one step of the environments, in turn.
+
+    What the environments return is kept as it came and observed once more, as a whole, when the rollout is complete:
+    so the rollout reaches the device in one transfer, and no device array is fetched but the actions.
+    """
+
+    def __init__(self, environment: HostEnvironment, preprocessing: Preprocessing) -> None:
+        self._environment = environment
+        self._choose = jax.jit(partial(_choose, environment.spec.actions.for_environment))
+        self._observe_and_choose = jax.jit(
+            partial(_observe_and_choose, environment.spec.actions.for_environment, preprocessing)
+        )
+        self._replay = jax.jit(partial(_replay, preprocessing=preprocessing))
+        self.environment_seconds = 0.0
+        """time that the environments took in the last rollout"""
+
+    def __call__(
+        self, policies: Policy, observer: CollectorState, state: None, keys: Key[Array, "seed time"]
+    ) -> tuple[CollectorState, None, Rollout, FinishedEpisodes]:
+        start, timesteps, actions = observer, [], []
+        self.environment_seconds = 0.0
+        rows = np.asarray(jax.random.key_data(keys)).swapaxes(0, 1)
+        action, for_environment = self._choose(policies, observer, rows[0])
+        for row in [*rows[1:], None]:
+            timestep = self._step(np.asarray(for_environment))
+            timesteps.append(timestep)
+            actions.append(np.asarray(action))
+            if row is not None:
+                seen = timestep._replace(raw_reward=None, game_over=None, success=None)
+                observer, action, for_environment = self._observe_and_choose(policies, observer, seen, row)
+        return self._replay(start, _stacked(timesteps), np.stack(actions))
+
+    def _step(self, action: np.ndarray) -> TimeStep:
+        began = time.perf_counter()
+        timestep = self._environment.step(action)
+        self.environment_seconds += time.perf_counter() - began
+        return timestep
+
+
+def _stacked(timesteps: list[TimeStep]) -> TimeStep:
+    """The rows as arrays; a field that some rows lack (a success that is told at endings alone) is zero there."""
+
+    def stack(*rows: Any) -> np.ndarray | None:
+        present = [row for row in rows if row is not None]
+        return np.stack([np.zeros_like(present[0]) if row is None else row for row in rows]) if present else None
+
+    return TimeStep(*map(stack, *timesteps))
+
+
+def _choose(
+    for_environment: Callable[[Array], Array],
+    policies: Policy,
+    observer: CollectorState,
+    keys: UInt32[Array, "seed data"],
+) -> tuple[Array, Array]:
+    action = over_seeds(act)(policies, observer.observation, jax.random.wrap_key_data(keys))
+    return action, for_environment(action)
+
+
+def _observe_and_choose(
+    for_environment: Callable[[Array], Array],
+    preprocessing: Preprocessing,
+    policies: Policy,
+    observer: CollectorState,
+    timestep: TimeStep,
+    keys: UInt32[Array, "seed data"],
+) -> tuple[CollectorState, Array, Array]:
+    observer, _ = over_seeds(partial(observe, preprocessing=preprocessing))(observer, timestep)
+    return observer, *_choose(for_environment, policies, observer, keys)
+
+
+def _replay(
+    observer: CollectorState,
+    timesteps: TimeStep,
+    actions: Shaped[Array, "time seed env ..."],
+    preprocessing: Preprocessing,
+) -> tuple[CollectorState, None, Rollout, FinishedEpisodes]:
+    observer, rows = jax.lax.scan(over_seeds(partial(observe, preprocessing=preprocessing)), observer, timesteps)
+    return observer, None, *_assemble(rows, actions, observer)
+
+
+def _assemble(
+    rows: Step, actions: Shaped[Array, "time seed env ..."], observer: CollectorState
+) -> tuple[Rollout, FinishedEpisodes]:
+    """The rows of all seeds as rollouts, one a seed; the observation that stands at the end is the last row."""
+    rows, actions = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), (rows, actions))
+    return Rollout(
+        observation=jnp.concatenate([rows.observation, observer.observation[:, None]], axis=1),
+        action=actions,
+        reward=rows.reward,
+        terminated=rows.terminated,
+        truncated=rows.truncated,
+        weight=rows.weight,
+    ), rows.episodes

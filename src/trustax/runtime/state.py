@@ -1,0 +1,95 @@
+"""Everything a run is, in one state: how it begins, and what a checkpoint must be able to hold of it."""
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key
+
+from trustax.envs import CompiledEnvironment, HostEnvironment
+from trustax.envs.base import EnvState
+from trustax.ops.transforms import over_seeds
+from trustax.run import Run
+from trustax.runtime.collector_state import CollectorState, Preprocessing
+from trustax.runtime.compilation import jit_once, release_memory, without_garbage_collection
+from trustax.runtime.episodes import EpisodeWindow
+from trustax.types import EnvSpec
+
+
+class RunState(eqx.Module):
+    """Everything a run is; all but the iteration has a leading seed axis."""
+
+    learner: Any
+    observer: CollectorState
+    episodes: EpisodeWindow
+    environment: EnvState
+    """the state of a compiled environment; None where the environment keeps it to itself"""
+    keys: Key[Array, " seed"]
+    iteration: Int[Array, ""]
+
+
+def preprocessing_of(run: Run) -> Preprocessing:
+    return Preprocessing(
+        run.normalize_observations, run.normalize_rewards, run.bootstrap_truncation, run.algorithm.discount
+    )
+
+
+def start(run: Run, environment: CompiledEnvironment | HostEnvironment) -> RunState:
+    """The state before the first iteration; resets the environments."""
+    with without_garbage_collection():
+        env_state, observation = _reset(environment)
+        learner, observer, episodes, keys = jit_once(partial(_begin, run, environment.spec))(observation)
+    release_memory()
+    return RunState(learner, observer, episodes, env_state, keys, jnp.zeros((), jnp.int32))
+
+
+def template_of(run: Run, spec: EnvSpec) -> tuple[Any, CollectorState]:
+    """Learner and observer of a run as shapes, made without its environment."""
+    shape = (run.num_seeds, run.num_envs, *spec.observation_shape)
+    learner, observer, *_ = jax.eval_shape(
+        partial(_begin, run, spec), jax.ShapeDtypeStruct(shape, spec.observation_dtype)
+    )
+    return learner, observer
+
+
+def _begin(
+    run: Run, spec: EnvSpec, observation: Array
+) -> tuple[Any, CollectorState, EpisodeWindow, Key[Array, " seed"]]:
+    preprocessing = preprocessing_of(run)
+    seeds = np.asarray(run.seeds, np.uint32)
+    keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed)))(seeds)
+    learner = over_seeds(lambda key: run.algorithm.init(key, spec))(keys[:, 0])
+    observer = over_seeds(lambda seen: CollectorState.init(seen, preprocessing, spec))(observation)
+    episodes = jax.vmap(lambda _: EpisodeWindow.init())(seeds)
+    return learner, observer, episodes, keys[:, 1]
+
+
+def restart_environment(state: RunState, environment: CompiledEnvironment | HostEnvironment) -> RunState:
+    """The state with new episodes, for environments that cannot be saved in the middle of one.
+
+    What follows depends on the state alone: the iteration is the number of the start.
+    """
+    env_state, observation = _reset(environment, start=int(state.iteration))
+    observer = _restart()(state.observer, observation)
+    return dataclasses.replace(state, observer=observer, environment=env_state)
+
+
+@cache
+def _restart() -> Callable[[CollectorState, Array], CollectorState]:
+    return jit_once(over_seeds(CollectorState.restart))
+
+
+def _reset(environment: CompiledEnvironment | HostEnvironment, start: int = 0) -> tuple[EnvState, Array]:
+    if isinstance(environment, CompiledEnvironment):
+        return environment.reset(start)
+    return None, jnp.asarray(environment.reset(start))
+
+
+def is_resumable(environment: CompiledEnvironment | HostEnvironment) -> bool:
+    """Whether the environment's state can be saved in the middle of an episode."""
+    return isinstance(environment, CompiledEnvironment) and environment.resumable

@@ -1,0 +1,1 @@
+"""Everything a run writes: checkpoints, metrics, locks."""

@@ -1,0 +1,149 @@
+"""What a run measured: `metrics.jsonl` for people and programs, TensorBoard events for dashboards.
+
+This is the only writer of metrics. A metric is a number, or a list of one number per seed; where there is no
+finite number (no episode has ended yet) it is null, so that every line is strict JSON.
+"""
+
+import io
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from trustax.errors import TrustaxError
+from trustax.ops.metrics import STEP, Record
+from trustax.storage.tensorboard import framed, new_event_file, opening_events, summary_event
+
+METRICS_FILE = "metrics.jsonl"
+TENSORBOARD_FOLDER = "tensorboard"
+
+
+class Journal:
+    """Appends records to the files in `run_dir`; without one it only remembers them.
+
+    To go on with a run, `resume_at` is the step of its checkpoint: what was recorded later is taken back,
+    as it will be recorded again.
+
+    >>> with Journal(None) as journal:
+    ...     journal.record({"time/total_timesteps": 8, "rollout/ep_rew_mean": [1.0, float("nan")]})
+    >>> journal.records
+    [{'time/total_timesteps': 8, 'rollout/ep_rew_mean': [1.0, None]}]
+    """
+
+    records: list[Record]
+
+    def __init__(self, run_dir: Path | None, resume_at: int | None = None):
+        self.records = []
+        self._files: list[_AppendedFile] = []
+        if run_dir is None:
+            return
+        metrics = run_dir / METRICS_FILE
+        try:
+            (run_dir / TENSORBOARD_FOLDER).mkdir(parents=True, exist_ok=True)
+            if resume_at is not None:
+                self.records = _take_back(metrics, resume_at)
+            elif metrics.exists() and metrics.stat().st_size > 0:
+                raise TrustaxError(f"{metrics} exists: resume that run or choose another folder")
+        except OSError as error:
+            raise TrustaxError(f"could not open the journal in {run_dir}: {error}") from error
+        self._files = [_AppendedFile(metrics), _AppendedFile(new_event_file(run_dir / TENSORBOARD_FOLDER))]
+        for event in opening_events(resume_at):
+            self._files[1].append(framed(event))
+
+    def record(self, metrics: Mapping[str, float | int | Sequence[float | int]]) -> None:
+        """Remember and write one record. It must have `time/total_timesteps`, the step in TensorBoard."""
+        if not isinstance(metrics.get(STEP), int):
+            raise ValueError(f"a record needs a whole number as {STEP}, not {metrics.get(STEP)!r}")
+        record = {name: _strict(value) for name, value in metrics.items()}
+        self.records.append(record)
+        if self._files:
+            line = json.dumps(record, allow_nan=False) + "\n"
+            self._files[0].append(line.encode())
+            self._files[1].append(framed(summary_event(record)))
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+        self._files = []
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_records(run_dir: Path | str) -> list[Record]:
+    """Everything that a run has recorded; a line that is being written at this moment is left out."""
+    path = Path(run_dir) / METRICS_FILE
+    try:
+        return [record for record, _ in _parsed_lines(path)]
+    except OSError as error:
+        raise TrustaxError(f"could not read {path}: {error.strerror or error}") from error
+
+
+class _AppendedFile:
+    """A file that grows, unbuffered: what was appended survives a kill, and an error shows at once.
+
+    tensorboardX's own writer queues events for a thread; on a full disk the thread dies and training hangs.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        try:
+            self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise TrustaxError(f"could not open {path}: {error.strerror or error}") from error
+
+    def append(self, content: bytes) -> None:
+        rest = memoryview(content)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            raise TrustaxError(f"could not write to {self._path}: {error.strerror or error}") from error
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, Sequence):
+        return [_strict(one) for one in value]
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _parsed_lines(path: Path) -> list[tuple[Record, int]]:
+    """Each record with the position where its line ends. A last line without an end was cut off by a kill."""
+    records = []
+    end = 0
+    for number, line in enumerate(io.BytesIO(path.read_bytes()), start=1):
+        if not line.endswith(b"\n"):
+            break
+        end += len(line)
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if not isinstance(record, dict) or not isinstance(record.get(STEP), int):
+            raise TrustaxError(f"{path}, line {number}: not a JSON object with {STEP}")
+        records.append((record, end))
+    return records
+
+
+def _take_back(path: Path, step: int) -> list[Record]:
+    """Cut the file off after its last record up to `step`; what is left."""
+    if not path.exists():
+        return []
+    kept = []
+    for record, end in _parsed_lines(path):
+        if record[STEP] > step:
+            break
+        kept.append((record, end))
+    os.truncate(path, kept[-1][1] if kept else 0)
+    return [record for record, _ in kept]

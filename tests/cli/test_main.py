@@ -1,0 +1,235 @@
+"""The command line as a user meets it: what it prints, where it writes, how it refuses."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+from tests.envs.test_check import OutOfBounds
+from trustax.algorithms import PPO
+from trustax.cli.commands import _folder_for
+from trustax.cli.main import main
+from trustax.run import Run
+
+QUICK = "--num-envs 2 --horizon 64 --total-timesteps 300 --num-minibatches 4 --num-epochs 1 --hidden-sizes 8 --quiet"
+
+
+def run(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments.split())
+    said = capsys.readouterr()
+    return leaving.value.code, said.out, said.err
+
+
+def test_a_run_is_trained_evaluated_plotted_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    code, out, _ = run(f"train mcpo --env-id CartPole-v1 --num-seeds 2 --run-dir {folder} {QUICK}", capsys)
+    assert code == 0
+    assert "total_timesteps 300 becomes 256: 2 iterations of 128 steps" in out
+    assert str(folder / "curve.png") in out
+
+    code, out, _ = run(f"evaluate {folder} --num-episodes 2", capsys)
+    assert code == 0
+    assert "over seeds" in out
+
+    picture = tmp_path / "curves.svg"
+    code, out, _ = run(f"plot {folder} --output {picture}", capsys)
+    assert (code, out.strip()) == (0, str(picture))
+    assert picture.stat().st_size > 0
+
+    code, _, _ = run(f"resume {folder} --total-timesteps 512 --quiet", capsys)
+    assert code == 0
+    assert len((folder / "metrics.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_configuration_of_the_paper_goes_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(["train", "MCPO N=5", *f"--env-id CartPole-v1 --run-dir {tmp_path / 'run'} {QUICK}".split()])
+    assert leaving.value.code == 0
+    assert '"memory_size": 5,' in (tmp_path / "run" / "run.json").read_text()
+
+
+def test_by_default_a_run_goes_into_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(f"train ppo --env-id native:CartPole-v1 --seed 3 {QUICK}", capsys)[0] == 0
+    (folder,) = (tmp_path / "runs").glob("[!.]*")
+    assert folder.name.startswith("native-CartPole-v1__ppo__3__")
+
+
+def test_help_and_version_cost_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--version", capsys)[1].startswith("trustax 0.")
+    code, out, _ = run("--help", capsys)
+    assert code == 0
+    assert "train METHOD" in out
+    code, out, _ = run("train mcpo --help", capsys)
+    assert code == 0
+    assert "How many past policies are remembered (N)." in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("tran", "there is no command 'tran'; did you mean train?"),
+        ("train mcpoo", "there is no method 'mcpoo'; did you mean mcpo?"),
+        ("train mcpo", "--env-id is missing"),
+        ("train mcpo --task hoper", "the paper has no task 'hoper'; did you mean hopper"),
+        (
+            "train mcpo --env-id CartPole-v1 --memory-sise 3",
+            "unknown option '--memory-sise'; did you mean --memory-size?",
+        ),
+        ("train ppo --env-id CartPole-v1 --memory-size 3", "unknown option '--memory-size'"),
+        ("train mcpo --env-id CartPole-v1 --num-seeds many", "Error parsing --num-seeds"),
+        ("train mcpo --env-id CartPole-v1 --kl-cost-rule free", "invalid choice 'free'"),
+        ("train mcpo --env-id CartPole-v1 --num-seeds 0", "num_seeds must be at least 1, not 0"),
+        ("train mcpo --env-id CartPool-v1", "there is no environment 'CartPool-v1'; did you mean CartPole-v1"),
+        ("train mcpo --env-id CartPole-v1 --kl-cost-min 20", "kl_cost_min must not be above kl_cost_max, but 20.0"),
+        ("train mcpo --env-id gymnasium:MountainCar-v0 --run-dir /proc/run", "/proc/run cannot be written"),
+        ("check CartPool-v1", "there is no environment 'CartPool-v1'; did you mean CartPole-v1"),
+        ("check", "Missing from trustax check: ENV"),
+        ("evaluate nowhere", "nowhere is no run folder"),
+        ("train ppo --task hopper --env-id Ant-v5", "--task hopper and --env-id Ant-v5 both name an environment"),
+        ("plot", "plot needs the folder of at least one run"),
+    ],
+)
+def test_a_mistake_is_answered_in_one_line(arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(arguments, capsys)
+    assert code == 2
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert err.startswith("trustax: ")
+
+
+def test_nothing_is_said_of_an_environment_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run("train mcpo --env-id native:Pendulum-v2", capsys)
+    assert (code, out) == (2, "")
+    assert "native has no environment 'Pendulum-v2'; did you mean Pendulum-v1?" in err
+
+
+def test_an_environment_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("check gymnasium:MountainCar-v0", capsys)
+    assert code == 0
+    assert "fit for training" in out
+    gymnasium.register("TrustaxOutOfBounds-v0", OutOfBounds)
+    try:
+        code, out, _ = run("check TrustaxOutOfBounds-v0", capsys)
+    finally:
+        del gymnasium.registry["TrustaxOutOfBounds-v0"]
+    assert code == 1
+    assert "✗  their values" in out
+
+
+def test_an_existing_run_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = f"train ppo --env-id CartPole-v1 --run-dir {tmp_path / 'run'} {QUICK}"
+    assert run(command, capsys)[0] == 0
+    code, _, err = run(command, capsys)
+    assert code == 2
+    assert "holds a run already; resume it or choose another folder" in err
+    assert run(f"{command} --resume", capsys)[0] == 0
+
+
+def test_a_run_file_may_not_make_us_import_a_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(f"train ppo --env-id CartPole-v1 --run-dir {tmp_path / 'run'} {QUICK}", capsys)[0] == 0
+    definition = tmp_path / "run" / "run.json"
+    definition.write_text(definition.read_text().replace('"CartPole-v1"', '"gymnasium:os:CartPole-v1"'))
+    for command in ("evaluate", "resume"):
+        code, _, err = run(f"{command} {tmp_path / 'run'}", capsys)
+        assert code == 2
+        assert "imports a module, which a file may not ask for" in err
+
+
+@pytest.mark.parametrize("option", ["--task pendulum", "--env-id Pendulum-v1", "--env-id=native:Pendulum-v1"])
+def test_a_task_brings_the_settings_of_the_paper(
+    option: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr("trustax.cli.commands.Train.__call__", lambda command: asked.append(command.run))
+    code, out, _ = run(f"train ppo {option} --horizon 64", capsys)
+    assert code == 0
+    assert "settings of the paper unless you set them: 4 environments × 2048 steps" in out
+    assert asked[0].env_id.endswith("Pendulum-v1")
+    assert (asked[0].horizon, asked[0].total_timesteps) == (64, 1_000_000)
+
+
+def test_a_task_tells_only_what_it_sets(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trustax.cli.commands.Train.__call__", lambda command: None)
+    _, out, _ = run("train acktr --task breakout", capsys)
+    assert out == "settings of the paper unless you set them: 32 environments × 128 steps an iteration\n"
+
+
+def test_output_that_does_not_know_every_letter_is_written_all_the_same() -> None:
+    command = [sys.executable, "-m", "trustax.cli.main", "train", "mcpo", "--help"]
+    environment = os.environ | {"PYTHONIOENCODING": "cp1252"}
+    out = subprocess.run(command, env=environment, capture_output=True, check=True).stdout.decode("cp1252")
+    assert "How many past policies are remembered (N)" in out
+
+
+def test_runs_are_plotted_among_other_folders_and_a_metric_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, other = tmp_path / "run", tmp_path / "notes"
+    other.mkdir()
+    assert run(f"train ppo --env-id CartPole-v1 --run-dir {folder} {QUICK}", capsys)[0] == 0
+    code, out, err = run(f"plot {folder} {other} --output {tmp_path / 'a.png'}", capsys)
+    assert (code, out.strip(), err) == (0, str(tmp_path / "a.png"), f"left out: {other} is no run folder\n")
+    code, _, err = run(f"plot {other} --output {tmp_path / 'b.png'}", capsys)
+    assert (code, "is no run folder" in err) == (2, True)
+    code, _, err = run(f"plot {folder} --output {tmp_path / 'c.png'} --metric train/aprox_kl", capsys)
+    assert code == 2
+    assert "no run has a metric train/aprox_kl; did you mean train/approx_kl" in err
+
+
+def test_a_run_whose_environment_imports_a_module_goes_on_if_the_user_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env_id, folder = "gymnasium:tests.envs.test_check:Lazy-v0", tmp_path / "run"
+    gymnasium.register("Lazy-v0", lambda: gymnasium.make("CartPole-v1"))
+    code, out, _ = run(f"train ppo --env-id {env_id} --run-dir {folder} {QUICK}", capsys)
+    assert code == 0
+    assert f"next            trustax evaluate {folder} --env-id {env_id}" in out
+    code, _, err = run(f"resume {folder} --quiet", capsys)
+    assert (code, f"name it yourself: --env-id {env_id}" in err) == (2, True)
+    assert run(f"resume {folder} --env-id {env_id} --total-timesteps 4e2 --quiet", capsys)[0] == 0
+    code, _, err = run(f"resume {folder} --env-id CartPole-v1 --quiet", capsys)
+    assert (code, f"holds a run on {env_id}, not on CartPole-v1" in err) == (2, True)
+
+
+def test_a_resume_names_its_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(f"train ppo --env-id CartPole-v1 --resume {QUICK}", capsys)
+    assert (code, "--resume needs --run-dir" in err) == (2, True)
+
+
+def test_runs_of_one_second_have_folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.strftime", lambda form: "20260101-000000")
+    folders = []
+    for _ in range(3):
+        folders.append(_folder_for(Run(algorithm=PPO(), env_id="ALE/Pong-v5")))
+        folders[-1].mkdir(parents=True)
+    name = "ALE-Pong-v5__ppo__0__20260101-000000"
+    assert [folder.name for folder in folders] == [name, f"{name}-2", f"{name}-3"]
+
+
+@pytest.mark.parametrize("page", ["page.md", "page.html"])
+def test_a_report_of_a_folder_that_is_not_there_is_refused(
+    page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(f"report {tmp_path / 'nowhere'} --output {tmp_path / page}", capsys)
+    assert (code, "is no folder of results" in err) == (2, True)
+    assert not (tmp_path / page).exists()
+
+
+def test_an_environment_of_no_task_keeps_the_defaults(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr("trustax.cli.commands.Train.__call__", lambda command: asked.append(command.run))
+    _, out, _ = run("train ppo --env-id CartPole-v1", capsys)
+    assert out == ""
+    assert asked == [Run(algorithm=PPO(), env_id="CartPole-v1")]

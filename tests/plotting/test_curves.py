@@ -1,0 +1,117 @@
+"""The picture shows the right numbers, says what it shows, and fails in one line when it cannot be made."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pytest
+
+from trustax.errors import TrustaxError
+from trustax.plotting.curves import COLOURS, STYLE, draw, plot_curves, to_curve
+
+NAN = float("nan")
+
+
+def records(*returns: Any, metric: str = "rollout/ep_rew_mean") -> list[dict[str, Any]]:
+    return [{"time/total_timesteps": 1000 * n, metric: value} for n, value in enumerate(returns, start=1)]
+
+
+def drawn(**runs: list[dict[str, Any]]) -> Any:
+    with matplotlib.rc_context(STYLE):
+        figure = draw({name: to_curve(run) for name, run in runs.items()}, "title", "return")
+        figure.draw_without_rendering()
+    return figure
+
+
+@pytest.mark.parametrize(("suffix", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".PDF", b"%PDF")])
+def test_the_suffix_chooses_the_format(tmp_path: Path, suffix: str, start: bytes) -> None:
+    path = tmp_path / "new" / f"curve{suffix}"
+    plot_curves({"mcpo": records([1.0, 2.0], [2.0, 4.0])}, path)
+    assert path.read_bytes().startswith(start)
+
+
+def test_records_become_arrays_and_what_has_no_number_is_left_out() -> None:
+    curve = to_curve([*records([None, None], [NAN, 2.0], [3.0, 4.0]), {"time/total_timesteps": 9000}])
+    np.testing.assert_array_equal(curve.steps, [2000, 3000])
+    np.testing.assert_array_equal(curve.values, [[NAN, 2.0], [3.0, 4.0]])
+    assert to_curve(records(1.0, None, 3.0)).values.tolist() == [[1.0], [3.0]]
+    assert to_curve([]).steps.size == 0
+
+
+def test_line_is_the_mean_band_the_deviation_and_thin_lines_the_seeds() -> None:
+    (axes,) = drawn(mcpo=records([1.0, 3.0], [None, 4.0], [5.0, 9.0])).axes
+    first_seed, second_seed, mean = (line.get_ydata() for line in axes.lines)
+    np.testing.assert_array_equal(first_seed, [1.0, NAN, 5.0])
+    np.testing.assert_array_equal(second_seed, [3.0, 4.0, 9.0])
+    np.testing.assert_array_equal(mean, [2.0, 4.0, 7.0])
+    band = axes.collections[0].get_paths()[0].vertices
+    assert {(2000.0, 4.0), (1000.0, 1.0), (1000.0, 3.0), (3000.0, 5.0), (3000.0, 9.0)} <= set(map(tuple, band))
+    assert "mean over 2 seeds" in axes.texts[0].get_text()
+    assert "thin lines" in axes.texts[0].get_text()
+
+
+def test_one_seed_has_no_band_and_many_seeds_no_thin_lines() -> None:
+    (axes,) = drawn(one=records(1.0, 2.0)).axes
+    assert (len(axes.lines), len(axes.collections)) == (1, 0)
+    (axes,) = drawn(many=records([1.0] * 11, [2.0] * 11)).axes
+    assert (len(axes.lines), len(axes.collections)) == (1, 1)
+    assert "thin" not in axes.texts[0].get_text()
+    assert "1 to 11 seeds" in drawn(a=records([1.0] * 11), b=records(1.0)).axes[0].texts[0].get_text()
+
+
+def test_steps_are_written_short() -> None:
+    run = [{"time/total_timesteps": n * 250_000, "rollout/ep_rew_mean": float(n)} for n in range(1, 9)]
+    figure = drawn(mcpo=run)
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert "500k" in labels
+    assert "1.5M" in labels
+
+
+def test_any_name_is_shown_as_it_is(tmp_path: Path) -> None:
+    names = ["_hidden", "$x_{", "a_b", "runs/" + "long" * 40 + "seed0"]
+    with matplotlib.rc_context(STYLE):
+        figure = draw(dict.fromkeys(names, to_curve(records(1.0, 2.0))), "$", "$y")
+        figure.savefig(tmp_path / "curve.png")
+    shown = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert shown[:3] == names[:3]
+    assert shown[3].startswith("…")
+    assert shown[3].endswith("seed0")
+
+
+def test_more_runs_than_colours_and_a_single_point_can_be_told_apart() -> None:
+    figure = drawn(**{f"run {n}": records(float(n)) for n in range(len(COLOURS) + 1)})
+    looks = {(line.get_color(), line.get_linestyle()) for line in figure.axes[0].lines}
+    assert len(looks) == len(COLOURS) + 1
+    assert all(line.get_marker() == "o" for line in figure.axes[0].lines)
+
+
+def test_another_metric(tmp_path: Path) -> None:
+    plot_curves({"ppo": records(0.1, 0.2, metric="train/approx_kl")}, tmp_path / "kl.svg", metric="train/approx_kl")
+    assert "train/approx_kl" in (tmp_path / "kl.svg").read_text()
+
+
+def test_global_style_is_left_alone(tmp_path: Path) -> None:
+    before = dict(matplotlib.rcParams)
+    plot_curves({"mcpo": records(1.0, 2.0)}, tmp_path / "curve.png")
+    assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "runs", "reason"),
+    [
+        ("curve.jpg", {"mcpo": records(1.0)}, r"\.png, \.svg, \.pdf"),
+        ("curve", {"mcpo": records(1.0)}, "must end in"),
+        ("curve.png", {"mcpo": records([None, NAN], None)}, "no episode has finished"),
+        ("curve.png", {}, "nothing to draw"),
+        ("file/curve.png", {"mcpo": records(1.0)}, "could not save"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_clear_line(
+    tmp_path: Path, name: str, runs: dict[str, list[dict[str, Any]]], reason: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrustaxError, match=reason) as caught:
+        plot_curves(runs, tmp_path / name)
+    assert "\n" not in str(caught.value)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]

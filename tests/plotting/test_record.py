@@ -1,0 +1,215 @@
+"""Films of agents: they open, they move, they last as long as the episode did; and what cannot be filmed says so."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+from PIL import Image, ImageSequence
+
+from tests.runtime.test_collect import policies_of
+from trustax.agent import Agent
+from trustax.cli.main import main
+from trustax.envs.gymnasium import registered
+from trustax.envs.gymnasium_spaces import spec_of
+from trustax.errors import TrustaxError
+from trustax.plotting.record import record
+from trustax.types import BoxActions, DiscreteActions, EnvSpec
+
+
+class Counting(gymnasium.Env):
+    """Ends after four steps that pay 1, 2, 3, 4; a picture is as bright as the step, and 700 pixels wide."""
+
+    metadata: Any = {"render_modes": ["rgb_array"], "render_fps": 20}
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, render_mode: str | None = "rgb_array") -> None:
+        self.render_mode = render_mode
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.time = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        assert self.action_space.contains(action)
+        self.time += 1
+        return np.full(1, self.time, np.float32), float(self.time), False, self.time == 4, {}
+
+    def render(self) -> Any:
+        return np.full((350, 700, 3), 50 * self.time, np.uint8)
+
+
+def agent_for(env: gymnasium.Env) -> Agent:
+    env.close()
+    return random_agent(spec_of("test", env.observation_space, env.action_space))
+
+
+def random_agent(spec: EnvSpec) -> Agent:
+    # Small numbers, so that no action is preferred by much.
+    return Agent(jax.tree.map(lambda leaf: 0.05 * leaf[0], policies_of([0], spec)))
+
+
+def pictures(path: Path) -> list[np.ndarray]:
+    with Image.open(path) as film:
+        return [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(film)]
+
+
+def test_a_film_shows_every_moment_of_every_episode(tmp_path: Path) -> None:
+    recording = record(agent_for(Counting()), Counting, tmp_path / "film.gif", num_episodes=2)
+    assert [(episode.episode_return, episode.length) for episode in recording.episodes] == [(10.0, 4), (10.0, 4)]
+    assert all(episode.finished for episode in recording.episodes)
+    assert str(recording).splitlines()[1] == "episode 1  return 10.00, 4 steps"
+    shown = pictures(recording.path)
+    np.testing.assert_array_equal([frame[0, 0, 0] for frame in shown], [0, 50, 100, 150, 200] * 2)
+    assert shown[0].shape == (320, 640, 3)
+    with Image.open(recording.path) as film:
+        assert film.info["duration"] == 50
+
+
+def test_a_film_may_end_within_an_episode(tmp_path: Path) -> None:
+    recording = record(agent_for(Counting()), Counting, tmp_path / "film.gif", num_episodes=3, max_steps=6)
+    assert [(episode.length, episode.finished) for episode in recording.episodes] == [(4, True), (2, False)]
+    assert "2 steps, unfinished" in str(recording)
+    assert len(pictures(recording.path)) == 5 + 3
+
+
+def test_a_gif_drops_frames_rather_than_run_slower(tmp_path: Path) -> None:
+    recording = record(agent_for(Counting()), Counting, tmp_path / "film.gif", fps=100)
+    assert [frame[0, 0, 0] for frame in pictures(recording.path)] == [0, 100, 200]
+    with Image.open(recording.path) as film:
+        assert film.info["duration"] == 20
+
+
+def test_an_mp4(tmp_path: Path) -> None:
+    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    recording = record(agent_for(Counting()), Counting, tmp_path / "film.mp4", fps=10)
+    decode = ["-i", str(recording.path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
+    decoded = subprocess.run([imageio_ffmpeg.get_ffmpeg_exe(), *decode], capture_output=True, check=True)
+    assert b"640x320" in decoded.stderr
+    assert b" 10 fps" in decoded.stderr
+    shown = np.frombuffer(decoded.stdout, np.uint8).reshape(5, -1).mean(axis=1)
+    np.testing.assert_allclose(shown, [0, 50, 100, 150, 200], atol=5)
+
+
+FAMILIES = {
+    "CartPole-v1": "pygame",
+    "native:Pendulum-v1": "pygame",
+    "envpool:LunarLander-v3": "Box2D",
+    "MiniGrid-UnlockPickup-v0": "minigrid",
+    "envpool:Breakout-v5": "ale_py",
+}
+
+
+@pytest.mark.parametrize("env", FAMILIES)
+def test_each_family_is_filmed_in_gymnasium(env: str, tmp_path: Path) -> None:
+    pytest.importorskip(FAMILIES[env])
+    env_id = env.partition(":")[2] or env
+    agent = agent_for(registered("ALE/Breakout-v5" if "Breakout" in env else env_id))
+    recording = record(agent, env, tmp_path / "film.gif", max_steps=60, deterministic=False)
+    (episode,) = recording.episodes
+    shown = pictures(recording.path)
+    # A life of Breakout is shorter than 60 steps unless the ball is hit again and again; a game is not.
+    assert episode.finished == (episode.length < 60)
+    assert episode.finished == (env == "CartPole-v1")
+    # The writer joins frames that are the same: an agent of MiniGrid may stand still, and all of Breakout for a moment.
+    assert episode.length // 4 < len(shown) <= episode.length + 1
+    assert (shown[0] != shown[-1]).any()
+
+
+def test_a_seed_fixes_a_film_and_another_changes_it(tmp_path: Path) -> None:
+    # Bounds that another engine rounded differently are no reason to refuse.
+    spec = EnvSpec((3,), BoxActions((-2.000001,), (2.000001,)))
+    agent = random_agent(spec)
+    one, same, other = (record(agent, "Pendulum-v1", tmp_path / "film.gif", 1, 5, seed=seed) for seed in (1, 1, 2))
+    assert one.episodes == same.episodes
+    assert one.episodes != other.episodes
+
+
+def refusal(tmp_path: Path, env: Any, name: str = "film.gif", **options: Any) -> str:
+    agent = random_agent(EnvSpec((1,), DiscreteActions(2)))
+    with pytest.raises(TrustaxError) as error:
+        record(agent, env, tmp_path / name, **options)
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+    return str(error.value)
+
+
+class Blind(Counting):
+    metadata: Any = {}
+
+    def render(self) -> Any:
+        return None
+
+
+class Broken(Counting):
+    def render(self) -> Any:
+        raise RuntimeError("no\nEGL here")
+
+
+def test_what_cannot_be_filmed_is_answered_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 'must make its environment with render_mode="rgb_array"' in refusal(tmp_path, lambda: Counting(None))
+    assert "Blind cannot be recorded: it renders NoneType, not a picture" in refusal(tmp_path, Blind)
+    assert "the agent has observations of shape (1,)" in refusal(tmp_path, "CartPole-v1")
+    assert "doesn't exist" in refusal(tmp_path, "gymnax:Breakout-MinAtar")
+    assert "a recording is a .gif or an .mp4, not 'film.avi'" in refusal(tmp_path, Counting, "film.avi")
+    assert "there is no folder" in refusal(tmp_path, Counting, "nowhere/film.gif")
+    assert "num_episodes and max_steps must be at least 1" in refusal(tmp_path, Counting, num_episodes=0)
+    monkeypatch.setitem(os.environ, "MUJOCO_GL", "osmesa")
+    assert "Broken cannot be recorded: no EGL here (MUJOCO_GL is osmesa; egl needs" in refusal(tmp_path, Broken)
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    assert 'pip install "trustax[record]"' in refusal(tmp_path, Counting, "film.mp4")
+
+
+def test_an_environment_that_knows_no_render_mode(tmp_path: Path) -> None:
+    gymnasium.register("TrustaxUndrawn-v0", lambda: Counting())
+    try:
+        assert "TrustaxUndrawn-v0 cannot be recorded" in refusal(tmp_path, "TrustaxUndrawn-v0")
+    finally:
+        del gymnasium.registry["TrustaxUndrawn-v0"]
+
+
+def cli(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[Any, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments.split())
+    said = capsys.readouterr()
+    return leaving.value.code, said.out, said.err
+
+
+def test_a_run_is_filmed_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    quick = "--num-envs 2 --horizon 16 --total-timesteps 32 --num-minibatches 2 --num-epochs 1 --hidden-sizes 8 --quiet"
+    assert cli(f"train ppo --env-id native:CartPole-v1 --num-seeds 2 --run-dir {folder} {quick}", capsys)[0] == 0
+
+    code, out, _ = cli(f"record {folder} --learner 1 --num-episodes 2 --seed 3", capsys)
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == f"recording  {folder / 'recording.gif'}"
+    assert [line.split("  ")[0] for line in lines[1:]] == ["episode 1", "episode 2"]
+    assert len(pictures(folder / "recording.gif")) > 10
+
+    film = tmp_path / "film.gif"
+    code, out, _ = cli(f"record {folder} --output {film} --max-steps 5 --stochastic --fps 25", capsys)
+    assert (code, film.exists(), "5 steps, unfinished" in out) == (0, True, True)
+    for options, message in {
+        "--learner 2": "this run has the learners 0 to 1, not 2",
+        "--output film.avi": "a recording is a .gif or an .mp4",
+        "--env-id Pendulum-v1": "the agent has observations of shape (4,) and 2 outputs for DiscreteActions",
+    }.items():
+        code, _, err = cli(f"record {folder} {options}", capsys)
+        assert code == 2
+        assert message in err
+        assert len(err.strip().splitlines()) == 1
+
+    definition = folder / "run.json"
+    definition.write_text(definition.read_text().replace('"native:CartPole-v1"', '"gymnasium:os:CartPole-v1"'))
+    code, _, err = cli(f"record {folder}", capsys)
+    assert code == 2
+    assert "imports a module, which a file may not ask for" in err

@@ -1,0 +1,250 @@
+"""Many runs at once: nothing is lost or done twice, whatever ends a worker or the whole sweep."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tests.cli.test_progress import Clock, bar_console, output, plain_console
+from trustax.algorithms import PPO
+from trustax.errors import TrustaxError
+from trustax.run import Run
+from trustax.runtime.cores import available_cores
+from trustax.storage.history import latest
+from trustax.storage.journal import read_records
+from trustax.storage.lock import locked
+from trustax.sweep.pool import Failure, shares_of, sweep
+from trustax.sweep.progress import Overview
+from trustax.sweep.worker import Job, finished_records, last_record, seconds_of
+from trustax.training import train_run
+
+TINY = Run(
+    algorithm=PPO(hidden_sizes=(8,), num_epochs=1, num_minibatches=2),
+    env_id="native:CartPole-v1",
+    num_envs=2,
+    horizon=64,
+    total_timesteps=512,
+    num_seeds=2,
+)
+LONG = replace(TINY, total_timesteps=128 * 1500)
+ROOT = Path(__file__).parents[2]
+TIMES = {"time/fps", "time/time_elapsed", "time/update_share"}
+
+SWEEP = """
+import sys
+from pathlib import Path
+from tests.sweep.test_pool import LONG, TINY, job
+from trustax.runtime.interrupt import Interrupted
+from trustax.sweep.pool import sweep
+try:
+    sweep([job(Path(sys.argv[1]), "short", TINY), job(Path(sys.argv[1]), "long", LONG)], 2)
+except Interrupted as stopped:
+    print(stopped, file=sys.stderr)
+    sys.exit(75)
+"""
+
+
+def job(folder: Path, name: str, run: Run = TINY) -> Job:
+    return Job(title=name, run=run, folder=folder / name)
+
+
+def quiet_sweep(*jobs: Job, **settings: Any) -> list[Failure]:
+    return sweep(jobs, console=Console(file=io.StringIO()), **settings)
+
+
+def without_times(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in one.items() if name not in TIMES} for one in records]
+
+
+def wait_for(happened: Callable[[], Any], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def begun(folder: Path, has_come_so_far: Callable[[str], Any]) -> subprocess.Popen[bytes]:
+    """A sweep in a process of its own, in the middle: what it has said so far tells."""
+    with open(folder / "said.txt", "w") as said:
+        process = subprocess.Popen([sys.executable, "-c", SWEEP, str(folder)], stderr=said, cwd=ROOT)
+    wait_for(lambda: has_come_so_far((folder / "said.txt").read_text()))
+    assert process.poll() is None
+    return process
+
+
+def num_saved(folder: Path) -> int:
+    saved = latest(folder)
+    return 0 if saved is None else int(saved.name.removeprefix("step_")) // LONG.batch_size
+
+
+def test_a_sweep_that_was_stopped_and_then_killed_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    long = tmp_path / "long"
+
+    process = begun(tmp_path, lambda said: "✓ short" in said and num_saved(long))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 75
+    last_line = (tmp_path / "said.txt").read_text().splitlines()[-1]
+    assert last_line == "stopped and saved; 1 of 2 runs are finished; the same command goes on"
+    stopped_at, recorded = num_saved(long), read_records(long)
+    assert stopped_at == len(recorded)  # to the last iteration
+
+    process = begun(tmp_path, lambda said: num_saved(long) > stopped_at)
+    process.kill()
+    process.wait()
+    with locked(long, patience=5.0):  # its worker has noticed, and lives no longer
+        killed_at = num_saved(long)
+    assert stopped_at < killed_at < LONG.num_iterations
+    first_time = {name: (tmp_path / name / "metrics.jsonl").read_bytes().splitlines() for name in ("short", "long")}
+
+    jobs = [job(tmp_path, "short"), job(tmp_path, "long", LONG), job(tmp_path, "whole", LONG)]
+    assert quiet_sweep(*jobs, num_workers=2) == []
+    assert without_times(read_records(long)) == without_times(read_records(tmp_path / "whole"))
+    # Nothing was done twice: the lines have the clock readings of the first time.
+    again = {name: (tmp_path / name / "metrics.jsonl").read_bytes().splitlines() for name in ("short", "long")}
+    assert again["short"] == first_time["short"]
+    assert again["long"][:killed_at] == first_time["long"][:killed_at]
+
+
+def test_what_fails_stops_no_other(tmp_path: Path) -> None:
+    diverging = replace(TINY, algorithm=replace(TINY.algorithm, learning_rate=1e38))
+    with locked(tmp_path / "taken"):
+        failures = quiet_sweep(
+            job(tmp_path, "taken"), job(tmp_path, "diverging", diverging), job(tmp_path, "good"), num_workers=2
+        )
+    reasons = {failure.job.title: failure.reason for failure in failures}
+    assert reasons == {
+        "taken": f"{tmp_path / 'taken'} is being trained by another process ({os.getpid()}); wait for its end",
+        "diverging": "the loss of learner 0, 1 is not finite in iteration 1; try a smaller learning_rate",
+    }
+    assert finished_records(TINY, tmp_path / "good")
+    assert not (tmp_path / "taken").exists()
+
+
+@pytest.mark.parametrize(
+    ("worker", "reason", "log"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL, perhaps for want of memory; see {log}", ""),
+        ("raise ValueError('no such thing')", "ValueError: no such thing; see {log}", "Traceback"),
+        ("raise SystemExit(75)", "stopped from outside; the same command goes on", None),
+    ],
+)
+def test_a_worker_that_dies_is_told_of_in_one_line(
+    worker: str, reason: str, log: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dying.py").write_text(worker)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (failure,) = quiet_sweep(job(tmp_path, "run"), worker="dying")
+    path = tmp_path / "run.log"
+    assert failure.reason == reason.format(log=path)
+    assert path.read_text().startswith(log) if log is not None else not path.exists()
+
+
+def test_a_worker_has_its_own_share_of_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cores = available_cores()
+    text = "import os, sys\ntitle = __import__('json').loads(sys.stdin.readline())['title']\n"
+    (tmp_path / "tells.py").write_text(text + "open(title, 'w').write(str(os.sched_getaffinity(0)))")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert quiet_sweep(job(tmp_path, "one"), job(tmp_path, "two"), num_workers=2, worker="tells") == []
+    shares = shares_of(cores, 2)
+    assert [(tmp_path / name).read_text() for name in ("one", "two")] == [str(set(share)) for share in shares]
+    assert available_cores() == cores
+
+
+def test_cores_are_shared_out() -> None:
+    assert shares_of(list(range(8)), 3) == [[0, 1], [2, 3, 4], [5, 6, 7]]
+    assert shares_of([4, 7], 2) == [[4], [7]]
+
+
+def test_two_runs_may_not_have_one_folder(tmp_path: Path) -> None:
+    with pytest.raises(TrustaxError, match="two runs of the sweep have the folder"):
+        quiet_sweep(job(tmp_path, "a"), replace(job(tmp_path, "a"), title="b"))
+
+
+def test_a_job_survives_the_way_to_its_worker(tmp_path: Path) -> None:
+    one = Job(title="MCPO · β", run=LONG, folder=tmp_path, notes={"method": "α"})
+    assert Job.from_line(one.to_line()) == one
+
+
+def test_a_run_is_finished_when_its_last_iteration_is_saved(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert finished_records(TINY, folder) is None
+    half = train_run(replace(TINY, total_timesteps=256), run_dir=folder, quiet=True)
+    assert finished_records(TINY, folder) is None
+    assert finished_records(half.run, folder) == half.records
+    assert finished_records(replace(half.run, seed=1), folder) is None
+
+
+def test_the_seconds_of_all_parts_count() -> None:
+    # Two iterations of 256 steps, the second after a new start: 256 / 128 + 256 / 512 seconds.
+    records = [{"time/fps": 128.0, "time/time_elapsed": 2.1}, {"time/fps": 512.0, "time/time_elapsed": 0.5}]
+    assert seconds_of(TINY, records) == 2.5
+
+
+def test_the_newest_whole_record_is_read_while_another_is_written(tmp_path: Path) -> None:
+    assert last_record(tmp_path) is None
+    lines = [json.dumps({"time/total_timesteps": steps, "filling": "x" * 50}) for steps in (1, 2, 3)]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines[:2]) + "\n" + lines[2][:20])
+    for tail in (100, 180, 65_536):
+        record = last_record(tmp_path, tail)
+        assert record is None if tail == 100 else record is not None
+        assert record is None or record["time/total_timesteps"] == 2
+
+
+def test_a_lock_is_free_again_when_its_holder_lets_go(tmp_path: Path) -> None:
+    for _ in range(2):
+        with locked(tmp_path / "run"), pytest.raises(TrustaxError, match="being trained by another process"):
+            locked(tmp_path / "run", patience=0.0).__enter__()
+
+
+def test_the_terminal_shows_every_run_and_all_of_them(tmp_path: Path) -> None:
+    clock, console = Clock(), bar_console()
+    jobs = [job(tmp_path, "MCPO [N=10]"), job(tmp_path, "PPO")]
+    with Overview("table-1", jobs, {"PPO": 256}, console, clock) as overview:
+        overview.start(jobs[0], 0)
+        overview.start(jobs[1], 256)
+        for steps in (128, 256):
+            clock.now += 1.0
+            overview.update(jobs[0], {"time/total_timesteps": steps, "rollout/ep_rew_mean": [10.0, 20.0]})
+        overview._bars.refresh()
+        shown = output(console)
+    first, second, both = shown[shown.rindex("MCPO [N=10]") :].split("\n")
+    assert first.endswith("256/512 steps 128 steps/s return 15.0 ± 5.0 2 s left")
+    assert "PPO" in second
+    assert "going on …" in second
+    # 512 of 2048 steps of both seeds were done before, 512 came in 2 seconds, and 1024 are left.
+    assert "table-1" in both
+    assert "0 of 2 runs" in both
+    assert both.rstrip().endswith("4 s left")
+
+
+def test_a_log_gets_a_line_now_and_then_and_one_for_every_end(tmp_path: Path) -> None:
+    clock, console = Clock(), plain_console()
+    jobs = [job(tmp_path, "MCPO"), job(tmp_path, "PPO")]
+    with Overview("table-1", jobs, {}, console, clock) as overview:
+        for one in jobs:
+            overview.start(one, 0)
+        for steps in range(64, 513, 64):
+            clock.now += 30.0
+            overview.update(jobs[0], {"time/total_timesteps": steps})
+            overview.refresh()
+        overview.end(jobs[0], {"rollout/ep_rew_mean": [1.0, 3.0]})
+        overview.end(jobs[1], None, "it broke")
+    assert output(console).splitlines() == [
+        "table-1: 0 of 2 runs, 7 min 00 s left, MCPO 25 %, PPO 0 %",
+        "table-1: 0 of 2 runs, 6 min 00 s left, MCPO 50 %, PPO 0 %",
+        "table-1: 0 of 2 runs, 5 min 00 s left, MCPO 75 %, PPO 0 %",
+        "table-1: 0 of 2 runs, 4 min 00 s left, MCPO 100 %, PPO 0 %",
+        "✓ MCPO: 512 steps, return 2.00 ± 1.00, after 4 min 00 s",
+        "✗ PPO: it broke",
+    ]

@@ -1,0 +1,394 @@
+"""The loop: the same every time, whole after an interruption, honest about what it was given."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+
+import trustax as tx
+from trustax.algorithms import ALGORITHMS
+from trustax.run import from_json, read_run, to_json
+from trustax.settings import validated
+from trustax.storage import history as checkpoints
+from trustax.storage.journal import read_records
+
+SMALL: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 512, "quiet": True}
+ENGINES = ["native:CartPole-v1", "envpool:CartPole-v1", "gymnasium:CartPole-v1"]
+
+
+TIMES = {"time/fps", "time/time_elapsed", "time/update_share", "time/environment_share"}
+
+
+def small(kind: type = tx.MCPO, **fields: Any) -> Any:
+    """A method in a small form; settings that it does not have are left out."""
+    known = {field.name for field in dataclasses.fields(kind)}
+    usual = {"num_epochs": 2, "num_minibatches": 4, "hidden_sizes": (8,), "eigen_interval": 2}
+    return kind(**{name: value for name, value in usual.items() if name in known}, **fields)
+
+
+def measured(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records without what a clock says."""
+    return [{k: v for k, v in r.items() if k not in TIMES} for r in records]
+
+
+def arrays(tree: Any) -> list[np.ndarray]:
+    is_key = lambda x: jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)  # noqa: E731
+    return [np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in jax.tree.leaves(tree)]
+
+
+def assert_same_state(one: tx.Result, other: tx.Result) -> None:
+    for a, b in zip(arrays(one.state), arrays(other.state), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("env", ENGINES)
+def test_the_same_seed_gives_the_same_records_and_another_seed_others(env: str) -> None:
+    first, again, other = (tx.train(small(), env, seed=seed, **SMALL) for seed in (3, 3, 4))
+    assert measured(first.records) == measured(again.records)
+    assert measured(first.records) != measured(other.records)
+
+
+@pytest.mark.parametrize("env", ENGINES)
+def test_seeds_side_by_side_equal_seeds_alone(env: str) -> None:
+    together = tx.train(small(), env, num_seeds=2, seed=5, **SMALL)
+    for learner, seed in enumerate((5, 6)):
+        alone = tx.train(small(), env, seed=seed, **SMALL)
+        for mine, ours in zip(alone.records, together.records, strict=True):
+            np.testing.assert_allclose(
+                mine["train/value_loss"][0], ours["train/value_loss"][learner], rtol=1e-4, atol=1e-6
+            )
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[] if n in ("mcpo", "trpo") else [pytest.mark.slow]) for n, k in ALGORITHMS.items()]
+)
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(kind: type, tmp_path: Path) -> None:
+    settings = SMALL | {"num_seeds": 2}
+    whole = tx.train(small(kind), "Pendulum-v1", run_dir=tmp_path / "whole", **settings)
+    # Decay looks ahead to the end of the run, so the first half must already know how long the whole will be.
+    with pytest.raises(tx.Interrupted, match="go on with: trustax resume"):
+        interrupted_after(2, small(kind), "Pendulum-v1", tmp_path / "half", settings)
+    halves = tx.train(small(kind), "Pendulum-v1", run_dir=tmp_path / "half", resume=True, **settings)
+    assert_same_state(whole, halves)
+    assert measured(read_records(tmp_path / "whole")) == measured(read_records(tmp_path / "half"))
+
+
+@pytest.mark.parametrize("env", ENGINES[1:])
+def test_environments_that_begin_anew_at_intervals_are_resumed_bit_for_bit(env: str, tmp_path: Path) -> None:
+    settings = SMALL | {"num_seeds": 2, "total_timesteps": 768, "restart_interval": 2}
+    whole = tx.train(small(), env, run_dir=tmp_path / "whole", **settings)
+    with pytest.raises(tx.Interrupted, match="stopped after 384 steps; 256 are saved; go on with"):
+        interrupted_after(3, small(), env, tmp_path / "parts", settings)
+    with pytest.raises(tx.Interrupted, match="stopped after 512 steps and saved; go on with"):
+        interrupted_after(4, small(), env, tmp_path / "parts", settings | {"resume": True})
+    parts = tx.train(small(), env, run_dir=tmp_path / "parts", resume=True, **settings)
+    assert_same_state(whole, parts)
+    assert measured(read_records(tmp_path / "whole")) == measured(read_records(tmp_path / "parts"))
+    without = tx.train(small(), env, **settings | {"restart_interval": 0})
+    assert measured(whole.records)[:2] == measured(without.records)[:2]
+    assert measured(whole.records)[2:] != measured(without.records)[2:]
+
+
+def test_what_can_be_saved_does_not_begin_anew() -> None:
+    settings = SMALL | {"env": "native:CartPole-v1"}
+    one, other = (tx.train(small(), restart_interval=interval, **settings) for interval in (0, 2))
+    assert_same_state(one, other)
+
+
+def interrupted_after(iterations: int, algorithm: Any, env: str, folder: Path, settings: dict[str, Any]) -> None:
+    """Train, and press Ctrl-C while the journal takes down that iteration."""
+    from trustax.storage.journal import Journal
+
+    plain = Journal.record
+
+    def record(journal: Journal, metrics: Any) -> None:
+        plain(journal, metrics)
+        if len(journal.records) == iterations:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "record", record)
+        tx.train(algorithm, env, run_dir=folder, **settings)
+
+
+@pytest.mark.parametrize("env", ENGINES[1:])
+def test_where_the_environment_cannot_be_saved_a_resumed_run_keeps_the_learner(env: str, tmp_path: Path) -> None:
+    before = tx.train(small(), env, run_dir=tmp_path / "run", **SMALL)
+    after = tx.train(small(), env, run_dir=tmp_path / "run", resume=True, **SMALL | {"total_timesteps": 768})
+    assert [r["time/iterations"] for r in after.records] == [1, 2, 3, 4, 5, 6]
+    assert measured(after.records)[:4] == measured(before.records)
+    assert int(after.state.iteration) == 6
+
+
+def test_a_finished_run_resumes_to_itself(tmp_path: Path) -> None:
+    done = tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    assert_same_state(done, tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **SMALL))
+
+
+def test_a_resume_without_a_checkpoint_starts_anew(tmp_path: Path) -> None:
+    result = tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **SMALL)
+    assert len(result.records) == 4
+
+
+def test_a_run_folder_holds_what_it_promises(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    tx.train(small(), "CartPole-v1", run_dir=folder, num_seeds=2, **SMALL)
+    assert {path.name for path in folder.iterdir()} == {
+        "run.json",
+        "metrics.jsonl",
+        "tensorboard",
+        "checkpoints",
+        "curve.png",
+    }
+    line = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
+    assert line["time/total_timesteps"] == 512
+    assert len(line["rollout/ep_rew_mean"]) == 2
+    assert {"time/fps", "rollout/ep_len_mean", "train/approx_kl", "mcpo/alpha", "mcpo/beta"} <= line.keys()
+    assert not any(name.startswith("finite/") for name in line)
+
+
+def test_total_timesteps_is_rounded_down_to_whole_iterations() -> None:
+    result = tx.train(small(tx.PPO), "CartPole-v1", **SMALL | {"total_timesteps": 300})
+    assert [record["time/total_timesteps"] for record in result.records] == [128, 256]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_seeds": 0}, "num_seeds must be at least 1, not 0"),
+        ({"seed": -1}, "seed must be between 0 and"),
+        ({"restart_interval": -1}, "restart_interval must be at least 0, not -1"),
+        ({"num_envs": 1, "horizon": 2}, "num_minibatches is 4, but an iteration has only"),
+        ({"resume": True}, "resume needs run_dir"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(tx.TrustaxError, match=message):
+        tx.train(small(), "CartPole-v1", **SMALL | settings)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"memory_size": 0}, "memory_size must be at least 1, not 0"),
+        ({"discount": 1.5}, "discount must be between 0 and 1, not 1.5"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a number of at least 0, not nan"),
+        ({"kl_cost_max": -1.0}, "kl_cost_max must be a number of at least 0, not -1.0"),
+        ({"trust_region_weight": 5.0}, "trust_region_weight must be between 0 and 1, not 5.0"),
+    ],
+)
+def test_hyperparameters_that_make_no_sense_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(tx.TrustaxError, match=message):
+        tx.Run(algorithm=tx.MCPO(**fields), env_id="CartPole-v1")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"trust_region_weight": "all"}, "trust_region_weight must be 'adaptive' or a number, not 'all'"),
+        ({"write_rule": "intervall"}, "write_rule must be 'diversity' or 'interval', not 'intervall'"),
+        ({"kl_cost_rule": "switch"}, "kl_cost_rule must be 'switching' or"),
+        ({"num_epochs": 2.5}, "num_epochs must be a whole number, not 2.5"),
+        ({"num_epochs": True}, "num_epochs must be a whole number, not True"),
+        ({"hidden_sizes": 64}, "hidden_sizes must be a tuple of whole numbers, not 64"),
+        ({"learning_rate": "3e-4"}, "learning_rate must be a number, not '3e-4'"),
+        ({"decay_learning_rate": 1}, "decay_learning_rate must be True or False, not 1"),
+    ],
+)
+def test_hyperparameters_of_another_kind_are_refused(fields: dict[str, Any], message: str) -> None:
+    """Read as from a file: in tests all calls are checked already, which they are not for users."""
+    with pytest.raises(tx.TrustaxError, match=message):
+        from_json({"algorithm": {"name": "mcpo"} | fields, "env_id": "CartPole-v1"})
+
+
+def test_an_older_file_means_what_it_meant_when_it_was_written() -> None:
+    """Before `switch_every` existed, β was decided at every minibatch."""
+    run = from_json({"algorithm": {"name": "mcpo"}, "env_id": "CartPole-v1"})
+    assert run.algorithm.switch_every == "minibatch"
+    assert tx.MCPO().switch_every == "epoch"
+    assert from_json(to_json(tx.Run(algorithm=tx.MCPO(), env_id="CartPole-v1"))).algorithm == tx.MCPO()
+
+
+def test_numbers_may_come_as_people_and_libraries_write_them() -> None:
+    tidy = validated(tx.MCPO, {"hidden_sizes": [64, 64], "num_epochs": np.int64(3), "learning_rate": np.float32(0.5)})
+    assert repr(tidy) == "{'hidden_sizes': (64, 64), 'num_epochs': 3, 'learning_rate': 0.5}"
+    assert repr(validated(tx.Run, {"total_timesteps": 1e6})) == "{'total_timesteps': 1000000}"
+
+
+def test_infinity_is_saved_and_read(tmp_path: Path) -> None:
+    algorithm = small(tx.PPO, value_clip_range=np.inf, max_gradient_norm=np.inf)
+    result = tx.train(algorithm, "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    assert read_run(tmp_path / "run") == result.run
+    assert "Infinity" not in (tmp_path / "run" / "run.json").read_text()
+    assert tx.load_agent(tmp_path / "run").spec.observation_shape == (4,)
+
+
+def test_a_run_does_not_get_an_end_that_it_has_passed(tmp_path: Path) -> None:
+    tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    before = read_run(tmp_path / "run")
+    shorter = SMALL | {"total_timesteps": 128}
+    with pytest.raises(tx.TrustaxError, match="has done 512 steps already, so its total_timesteps cannot become 128"):
+        tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **shorter)
+    assert read_run(tmp_path / "run") == before
+
+
+def test_a_folder_may_be_where_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    monkeypatch.chdir(tmp_path / "run")
+    tx.train(small(), "CartPole-v1", run_dir=".", **SMALL)
+    assert {path.name for path in tmp_path.iterdir()} == {"run", ".run.lock"}
+
+
+def test_what_a_kill_left_of_the_first_file_is_no_hindrance(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".run.json.4242").write_text("{")
+    tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **SMALL)
+    assert read_run(tmp_path / "run").env_id == "CartPole-v1"
+
+
+def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
+    tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    with pytest.raises(tx.TrustaxError, match="holds a run already"):
+        tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    with pytest.raises(tx.TrustaxError, match="memory_size = 10, not 3"):
+        tx.train(small(memory_size=3), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **SMALL)
+
+
+def test_a_run_of_another_method_is_not_gone_on_with(tmp_path: Path) -> None:
+    tx.train(small(tx.PPO), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    with pytest.raises(tx.TrustaxError, match="holds a run of ppo, not of mcpo"):
+        tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **SMALL)
+
+
+def test_a_damaged_checkpoint_is_told_and_an_older_one_taken_but_never_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    for total in (256, 512):
+        tx.train(small(), "CartPole-v1", run_dir=folder, resume=True, **SMALL | {"total_timesteps": total})
+    older, newer = sorted((folder / "checkpoints").iterdir())
+    os.truncate(newer / "arrays.safetensors", 100)
+    capsys.readouterr()
+    again = tx.train(small(), "CartPole-v1", run_dir=folder, resume=True, **SMALL)
+    assert [record["time/iterations"] for record in again.records] == [1, 2, 3, 4]
+    said = capsys.readouterr().err
+    assert "100 bytes, but its manifest says" in said
+    assert "step_000000000256 is taken instead" in said
+    for checkpoint in (older, newer):
+        os.truncate(checkpoint / "arrays.safetensors", 100)
+    lines = (folder / "metrics.jsonl").read_text()
+    for use in (tx.load_agent, lambda path: tx.train(small(), "CartPole-v1", run_dir=path, resume=True, **SMALL)):
+        with pytest.raises(tx.TrustaxError, match="no checkpoint of this run is whole"):
+            use(folder)
+    assert (folder / "metrics.jsonl").read_text() == lines
+
+
+def interrupted(self: Any, state: Any) -> Any:
+    signal.raise_signal(signal.SIGINT)
+    return state
+
+
+def test_ctrl_c_while_compiling_stops_before_the_first_iteration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("trustax.runtime.iteration.Iteration.compile", interrupted)
+    with pytest.raises(tx.Interrupted, match="stopped after 0 steps; 0 are saved; go on with: trustax resume"):
+        tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    assert "once more to stop at once" in capfd.readouterr().err
+
+
+def test_a_run_of_an_object_goes_on_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trustax.runtime.iteration.Iteration.compile", interrupted)
+
+    def lift() -> gymnasium.Env:
+        return gymnasium.make("CartPole-v1")
+
+    with pytest.raises(tx.Interrupted, match=r"go on with: trustax.training\(\.\.\., run_dir="):
+        tx.train(small(), lift, run_dir=tmp_path / "run", **SMALL)
+
+
+def test_a_folder_that_is_no_run_folder_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("mine")
+    with pytest.raises(tx.TrustaxError, match="exists and is no run folder"):
+        tx.train(small(), "CartPole-v1", run_dir=tmp_path, **SMALL)
+
+
+class Broken(gymnasium.Env[np.ndarray, int]):
+    """Returns something that is not finite in its fifth step."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, observation: float, reward: float) -> None:
+        self.bad, self.steps = (observation, reward), 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        self.steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        observation, reward = self.bad if self.steps == 5 else (0.0, 1.0)
+        return np.full(2, observation, np.float32), reward, False, False, {}
+
+
+class Raising(Broken):
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        raise RuntimeError("the arm\nis stuck")
+
+
+def test_an_environment_that_raises_is_named_in_one_line() -> None:
+    with pytest.raises(tx.TrustaxError, match=r"raised RuntimeError: the arm is stuck \(test_train.py, line \d+\);"):
+        tx.train(small(), lambda: Raising(0.0, 1.0), **SMALL)
+
+
+def test_a_method_that_is_not_called_is_no_algorithm() -> None:
+    with pytest.raises(tx.TrustaxError, match="an algorithm is an object, for example MCPO"):
+        tx.train(tx.MCPO, "CartPole-v1", **SMALL)  # type: ignore[arg-type]
+
+
+def test_an_algorithm_of_the_users_needs_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Mine(tx.PPO):  # type: ignore[misc]
+        pass
+
+    with pytest.raises(tx.TrustaxError, match="Mine has no name yet; give it one"):
+        tx.train(Mine(num_minibatches=4), "CartPole-v1", **SMALL)
+    monkeypatch.setitem(ALGORITHMS, "mine", Mine)
+    assert len(tx.train(Mine(num_minibatches=4), "CartPole-v1", **SMALL).records) == 4
+
+
+@pytest.mark.parametrize(("name", "values"), [("observation", (np.nan, 1.0)), ("reward", (0.0, np.nan))])
+def test_an_environment_that_returns_nan_is_named_at_once(name: str, values: tuple[float, float]) -> None:
+    with pytest.raises(tx.TrustaxError, match=f"returned a {name} that is not finite in iteration 1"):
+        tx.train(small(), lambda: Broken(*values), **SMALL)
+
+
+def test_a_diverging_learner_stops_the_run(tmp_path: Path) -> None:
+    with pytest.raises(tx.TrustaxError, match="the loss of learner 0 is not finite"):
+        tx.train(small(tx.PPO, learning_rate=1e38), "Pendulum-v1", run_dir=tmp_path / "run", **SMALL)
+    assert checkpoints.latest(tmp_path / "run") is None
+
+
+def test_sigterm_saves_says_how_to_go_on_and_exits_75(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "trustax.cli.main", "train", "ppo", "--env-id", "CartPole-v1"]
+    command += ["--total-timesteps", "1000000000", "--run-dir", str(tmp_path / "run"), "--horizon", "64"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    while process.poll() is None and not (metrics.exists() and metrics.stat().st_size):
+        pass
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 75, said
+    assert said.splitlines()[-1].endswith(f"go on with: trustax resume {tmp_path / 'run'}")
+    assert checkpoints.latest(tmp_path / "run") is not None
