@@ -37,7 +37,7 @@ from trustax.envs import engine_of, make
 from trustax.envs.envpool import Pool
 from trustax.paper.methods import method
 from trustax.paper.tasks import TASKS, Task, task
-from trustax.training import train_run
+from trustax.training import train
 from trustax.types import BoxActions, EnvSpec
 
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks" / "environments.json"
@@ -103,7 +103,7 @@ def loop_speed(task: Task, method_name: str, num_iterations: int) -> dict[str, f
     """What the records of a training run say, as medians over its iterations but the first."""
     run = task.run(method(method_name))
     run = replace(run, total_timesteps=(WARM_UP + num_iterations) * run.batch_size)
-    records = train_run(run, quiet=True).records[WARM_UP:]
+    records = train(run, quiet=True).records[WARM_UP:]
     measured = {
         "fps": [record["time/fps"] for record in records],
         # Only the policy acts, nothing learns.

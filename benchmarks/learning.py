@@ -19,7 +19,7 @@ from trustax.paper.results import Outcome, outcome_of, read, write
 from trustax.paper.tasks import TASKS, task
 from trustax.plotting.curves import plot_curves
 from trustax.run import Run
-from trustax.training import train_run
+from trustax.training import train
 
 ROOT = Path(__file__).parent.parent
 MILLION, HALF_MILLION = 1_000_000, 500_000
@@ -67,7 +67,7 @@ def main() -> None:
     for name in chosen:
         began = time.perf_counter()
         run = replace(runs[name], **others)
-        records = train_run(run).records
+        records = train(run).records
         print(write(outcome_of(run, name.split(" ", 1)[1], records, time.perf_counter() - began), options.results))
 
 

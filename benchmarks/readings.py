@@ -47,7 +47,7 @@ from trustax.ops.objectives import clipped_gain, expectations, mean_kl, standard
 from trustax.paper.tasks import TASKS, Task
 from trustax.run import Run
 from trustax.runtime.devices import configure_devices
-from trustax.runtime.iteration import Iteration
+from trustax.runtime.iteration import TrainStep
 from trustax.runtime.state import start
 from trustax.types import Progress, Rollout
 
@@ -265,14 +265,14 @@ def measure(
         reading,
     )
     state = dataclasses.replace(state, learner=learner)
-    iterate = Iteration(run, environment)
+    iterate = TrainStep(run, environment)
     began = time.perf_counter()
     state = iterate.compile(state)
     compiled = time.perf_counter()
     history: list[dict[str, np.ndarray]] = []
     for number in range(run.num_iterations):
         # The schedules are those of the whole task, also where a run is short of it.
-        state, metrics, _ = iterate(state, max(1, total_timesteps // run.batch_size))
+        state, metrics, *_ = iterate(state, max(1, total_timesteps // run.batch_size))
         history.append({name: np.asarray(value, float) for name, value in metrics.items()})
         if time.perf_counter() - began > seconds:
             break

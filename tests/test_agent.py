@@ -46,10 +46,12 @@ def test_a_header_that_describes_no_agent_is_a_damaged_file(damage: dict[str, An
         tx.load(tmp_path / "crafted")
 
 
-def test_the_folder_of_a_run_is_no_agent_but_has_some(tmp_path: Path) -> None:
-    tx.train(tx.PPO(num_minibatches=4), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
-    with pytest.raises(tx.TrustaxError, match=r"is the folder of a run; trustax.load_agent\('.*run'\) reads"):
-        tx.load(tmp_path / "run")
+def test_load_reads_an_agent_and_a_run_alike(tmp_path: Path) -> None:
+    result = tx.train(tx.PPO(num_minibatches=4), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
+    result.agent().save(tmp_path / "one.agent")
+    loaded = [tx.load(tmp_path / "run"), tx.load(tmp_path / "one.agent")]
+    for agent in loaded:
+        np.testing.assert_array_equal(agent.policy.parameters, result.agent().policy.parameters)
 
 
 def test_a_saved_agent_predicts_the_same(tmp_path: Path) -> None:
@@ -65,7 +67,7 @@ def test_a_saved_agent_predicts_the_same(tmp_path: Path) -> None:
 def test_the_agents_of_a_run_are_read_from_its_folder(tmp_path: Path) -> None:
     result = trained("CartPole-v1", num_seeds=2, run_dir=tmp_path / "run")
     for policy in ("policy", "virtual"):
-        kept, read = result.agent(1, policy), tx.load_agent(tmp_path / "run", 1, policy)
+        kept, read = result.agent(1, policy), tx.load(tmp_path / "run", 1, policy)
         np.testing.assert_array_equal(kept.policy.parameters, read.policy.parameters)
     assert not np.array_equal(result.agent(0).policy.parameters, result.agent(1).policy.parameters)
 

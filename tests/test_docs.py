@@ -56,13 +56,13 @@ def test_every_engine_is_in_the_tables() -> None:
 
 @pytest.mark.parametrize(
     ("words", "printed"),
-    [("train_run", "["), ("slippery", ""), ("observe", "over 20 episodes"), ("GymnaxEnv", "")],
+    [("task(", "["), ("slippery", ""), ("observe", "over 20 episodes"), ("GymnaxEnv", "")],
 )
 @pytest.mark.usefixtures("quick_compilation")
 def test_an_example_runs(words: str, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
     example = example_with(words)
     shorter, count = re.subn(r"total_timesteps=[\d_]+(, num_envs=\d+)?(, horizon=\d+)?", SMALL, example)
-    if words == "train_run":
+    if words == "task(":
         shorter, count = re.subn(r"num_seeds=3", f"num_seeds=3, {SMALL}", example)
     assert count == 1
     exec(compile(shorter, "environments.md", "exec"), {})

@@ -230,7 +230,7 @@ def test_infinity_is_saved_and_read(tmp_path: Path) -> None:
     result = tx.train(algorithm, "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
     assert read_run(tmp_path / "run") == result.run
     assert "Infinity" not in (tmp_path / "run" / "run.json").read_text()
-    assert tx.load_agent(tmp_path / "run").spec.observation_shape == (4,)
+    assert tx.load(tmp_path / "run").spec.observation_shape == (4,)
 
 
 def test_a_run_does_not_get_an_end_that_it_has_passed(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_a_damaged_checkpoint_is_told_and_an_older_one_taken_but_never_none(
     for checkpoint in (older, newer):
         os.truncate(checkpoint / "arrays.safetensors", 100)
     lines = (folder / "metrics.jsonl").read_text()
-    for use in (tx.load_agent, lambda path: tx.train(small(), "CartPole-v1", run_dir=path, resume=True, **SMALL)):
+    for use in (tx.load, lambda path: tx.train(small(), "CartPole-v1", run_dir=path, resume=True, **SMALL)):
         with pytest.raises(tx.TrustaxError, match="no checkpoint of this run is whole"):
             use(folder)
     assert (folder / "metrics.jsonl").read_text() == lines
@@ -301,14 +301,14 @@ def interrupted(self: Any, state: Any) -> Any:
 def test_ctrl_c_while_compiling_stops_before_the_first_iteration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("trustax.runtime.iteration.Iteration.compile", interrupted)
+    monkeypatch.setattr("trustax.runtime.iteration.TrainStep.compile", interrupted)
     with pytest.raises(tx.Interrupted, match="stopped after 0 steps; 0 are saved; go on with: trustax resume"):
         tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
     assert "once more to stop at once" in capfd.readouterr().err
 
 
 def test_a_run_of_an_object_goes_on_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trustax.runtime.iteration.Iteration.compile", interrupted)
+    monkeypatch.setattr("trustax.runtime.iteration.TrainStep.compile", interrupted)
 
     def lift() -> gymnasium.Env:
         return gymnasium.make("CartPole-v1")
@@ -348,7 +348,7 @@ class Raising(Broken):
 
 
 def test_an_environment_that_raises_is_named_in_one_line() -> None:
-    with pytest.raises(tx.TrustaxError, match=r"raised RuntimeError: the arm is stuck \(test_train.py, line \d+\);"):
+    with pytest.raises(tx.TrustaxError, match=r"raised RuntimeError: the arm is stuck \(test_training.py, line \d+\);"):
         tx.train(small(), lambda: Raising(0.0, 1.0), **SMALL)
 
 

@@ -2,22 +2,27 @@
 
 >>> import trustax as tx
 >>> result = tx.train(tx.PPO(), "CartPole-v1", total_timesteps=16_384, num_seeds=2, quiet=True)
->>> agent = result.agent(seed=0)
+>>> agent = result.agent(learner=0)
 >>> len(tx.evaluate(agent, "CartPole-v1", num_episodes=3).returns)
 3
 """
 
 __version__ = "0.1.0"
 
-from trustax.agent import Agent, load
-from trustax.algorithms import ACKTR, MCPO, MDPO, PPO, TRGPPO, TRPO, VMPO, KLAdaptive, KLFixed
+from trustax.agent import Agent
+from trustax.algorithms import ACKTR, MCPO, MDPO, PPO, TRGPPO, TRPO, VMPO, Algorithm, KLAdaptive, KLFixed
 from trustax.envs import make
+from trustax.envs.check import check
+from trustax.envs.jax_env import JaxEnv
 from trustax.errors import TrustaxError
 from trustax.evaluation import EvaluationResult, evaluate
 from trustax.run import Run
+from trustax.runtime.callbacks import Callback, Evaluate, KeepAgents, Progress, StopAtReturn, StopWithoutProgress
 from trustax.runtime.interrupt import Interrupted
-from trustax.storage.run_directory import load_agent
-from trustax.training import Result, train, train_run
+from trustax.runtime.loop import Iteration
+from trustax.storage.loggers import Logger
+from trustax.storage.run_directory import load
+from trustax.training import Result, iterations, train
 from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
 __all__ = [
@@ -29,21 +34,31 @@ __all__ = [
     "TRPO",
     "VMPO",
     "Agent",
+    "Algorithm",
     "BoxActions",
+    "Callback",
     "DiscreteActions",
     "EnvSpec",
+    "Evaluate",
     "EvaluationResult",
     "Interrupted",
+    "Iteration",
+    "JaxEnv",
     "KLAdaptive",
     "KLFixed",
+    "KeepAgents",
+    "Logger",
     "MultiDiscreteActions",
+    "Progress",
     "Result",
     "Run",
+    "StopAtReturn",
+    "StopWithoutProgress",
     "TrustaxError",
+    "check",
     "evaluate",
+    "iterations",
     "load",
-    "load_agent",
     "make",
     "train",
-    "train_run",
 ]

@@ -17,7 +17,6 @@ from trustax.errors import TrustaxError
 from trustax.networks import Architecture, Policy
 from trustax.ops.observations import Part, flatten, is_structured
 from trustax.ops.running_statistics import RunningStatistics
-from trustax.run import RUN_FILE
 from trustax.storage import pytree as checkpoint
 from trustax.storage.atomic import jsonable
 from trustax.storage.manifest import CheckpointError
@@ -100,7 +99,7 @@ class Agent:
             ) from error
 
     def save(self, path: str | Path) -> None:
-        """Write the agent into a folder; see `load`."""
+        """Write the agent into a folder; `trustax.load` reads it."""
         architecture = self.policy.architecture
         header = {
             "kind": KIND,
@@ -125,11 +124,9 @@ def _choose(
     return policy.architecture.spec.actions.for_environment(action)
 
 
-def load(path: str | Path) -> Agent:
+def load_agent(path: str | Path) -> Agent:
     """The agent in a folder that `Agent.save` wrote. Nothing in it is executed, and damage is detected."""
     folder = Path(path)
-    if (folder / RUN_FILE).exists():
-        raise TrustaxError(f"{folder} is the folder of a run; trustax.load_agent({str(folder)!r}) reads its agents")
     header = checkpoint.read_header(folder)
     try:
         template = _template(header)

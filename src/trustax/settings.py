@@ -1,11 +1,11 @@
 """Whether settings make sense: the kind that a field is annotated with, and the range that goes with its name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Real
 from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from trustax.errors import TrustaxError
+from trustax.errors import TrustaxError, similar_or_all
 
 COUNTS = [
     "total_timesteps",
@@ -110,3 +110,43 @@ def _check_range(name: str, value: Any) -> None:
         raise TrustaxError(f"hidden_sizes must be at least 1 each, not {value}")
     if isinstance(value, float) and name != "initial_log_std" and not value >= 0:
         raise TrustaxError(f"{name} must be a number of at least 0, not {value}")
+
+
+OTHER_NAMES = {
+    "gamma": "discount",
+    "lr": "learning_rate",
+    "n_steps": "horizon, an argument of train",
+    "num_steps": "horizon, an argument of train",
+    "n_envs": "num_envs",
+    "n_epochs": "num_epochs",
+    "update_epochs": "num_epochs",
+    "batch_size": "num_minibatches: a minibatch holds num_envs * horizon / num_minibatches samples",
+    "minibatch_size": "num_minibatches: a minibatch holds num_envs * horizon / num_minibatches samples",
+    "ent_coef": "entropy_cost",
+    "vf_coef": "value_cost",
+    "clip_coef": "clip_range",
+    "clip_range_vf": "value_clip_range",
+    "max_grad_norm": "max_gradient_norm",
+    "anneal_lr": "decay_learning_rate",
+    "target_kl": "kl_target",
+    "net_arch": "hidden_sizes",
+    "norm_obs": "normalize_observations",
+    "norm_reward": "normalize_rewards",
+    "tensorboard_log": "run_dir: TensorBoard events are written there",
+    "verbose": "quiet",
+    "callback": "callbacks",
+    "env_id": "env, the second argument",
+}
+"""What users of Stable-Baselines3 and CleanRL type first, with our name for it."""
+
+
+def refuse_unknown(function: str, unknown: Iterable[str], known: Iterable[str]) -> None:
+    """Answer a keyword that does not exist with the name that was probably meant.
+
+    >>> refuse_unknown("train", ["n_envs"], ["num_envs"])
+    Traceback (most recent call last):
+    trustax.errors.TrustaxError: train has no argument 'n_envs'; here it is called num_envs
+    """
+    for name in unknown:
+        hint = f"here it is called {OTHER_NAMES[name]}" if name in OTHER_NAMES else similar_or_all(name, known)
+        raise TrustaxError(f"{function} has no argument {name!r}; {hint}")

@@ -1,44 +1,45 @@
-"""The loop: iterate, record, save; and what a user gets from it."""
+"""Train: `iterations` yields every iteration of a run, `train` runs it to its end and calls callbacks."""
 
-import time
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trustax.agent import Agent
 from trustax.algorithms import Algorithm
-from trustax.cli.progress import Terminal
-from trustax.envs import CompiledEnvironment, Environment, HostEnvironment, make
-from trustax.envs.engines import engine_of, observes_images
+from trustax.envs import Environment
 from trustax.errors import TrustaxError
-from trustax.ops.metrics import RETURN, Record, finite_values
+from trustax.ops.metrics import RETURN, STEP, Record, finite_values
 from trustax.run import Run
-from trustax.runtime.devices import configure_devices
-from trustax.runtime.interrupt import Interrupted, InterruptGuard
-from trustax.runtime.iteration import Iteration, Seconds
-from trustax.runtime.state import RunState, restart_environment, start
-from trustax.storage.journal import Journal
-from trustax.storage.lock import locked
-from trustax.storage.run_directory import RunDirectory, agent_of, as_dict
+from trustax.runtime.callbacks import Callback, Callbacks
+from trustax.runtime.loop import Iteration, TrainingLoop
+from trustax.runtime.state import RunState
+from trustax.settings import refuse_unknown
+from trustax.storage.loggers import Logger
+from trustax.storage.run_directory import agent_of, as_dict
+
+if TYPE_CHECKING:
+    import pandas
 
 CURVE_FILE = "curve.png"
+OPTIONS = ("run_dir", "resume", "checkpoint_seconds", "quiet", "callbacks", "loggers")
+"""Arguments of `train` that are no settings of a `Run`."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished run: what was measured, and the learners."""
+    """A finished run: its metrics and its learners."""
 
     run: Run
-    records: list[Record]
-    state: RunState
+    records: list[Record] = field(repr=False)
+    state: RunState = field(repr=False)
     run_dir: Path | None = None
 
-    def agent(self, seed: int = 0, policy: str = "policy") -> Agent:
+    def agent(self, learner: int = 0, policy: str = "policy") -> Agent:
         """The agent of one learner, counted from 0. `policy="virtual"` takes MCPO's ψ instead of θ."""
-        return agent_of(self.run, as_dict(self.state), seed, policy)
+        return agent_of(self.run, as_dict(self.state), learner, policy)
 
     def plot(self, path: str | Path) -> None:
         """Draw the learning curve, with its spread over the seeds, as PNG, SVG or PDF."""
@@ -46,130 +47,150 @@ class Result:
 
         plot_curves({self.run.algorithm_name: self.records}, Path(path), title=self.run.env_id)
 
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The metrics as a tidy table: one row for each iteration and learner, one column for each metric."""
+        try:
+            import pandas
+        except ImportError:
+            raise TrustaxError("Result.to_pandas needs pandas: pip install pandas") from None
+        rows = [
+            {"step": record[STEP], "learner": learner, "seed": seed}
+            | {name: value[learner] if isinstance(value, list) else value for name, value in record.items()}
+            for record in self.records
+            for learner, seed in enumerate(self.run.seeds)
+        ]
+        return pandas.DataFrame(rows).drop(columns=STEP)
+
+    def __repr__(self) -> str:
+        steps = self.records[-1][STEP] if self.records else 0
+        returns = finite_values(self.records[-1].get(RETURN)) if self.records else []
+        earned = f", return {np.mean(returns):.4g} ± {np.std(returns):.2g}" if returns else ""
+        seeds = f"{self.run.num_seeds} seed{'s' if self.run.num_seeds > 1 else ''}"
+        return f"Result({self.run.algorithm_name} on {self.run.env_id}, {seeds}, {steps:,} steps{earned})"
+
 
 def train(
-    algorithm: Algorithm,
-    env: Environment,
+    algorithm: Algorithm | Run,
+    env: Environment | None = None,
+    *,
+    total_timesteps: int | float = Run.total_timesteps,
+    num_seeds: int = Run.num_seeds,
+    seed: int = Run.seed,
+    num_envs: int = Run.num_envs,
+    horizon: int = Run.horizon,
+    normalize_observations: bool = Run.normalize_observations,
+    normalize_rewards: bool = Run.normalize_rewards,
+    bootstrap_truncation: bool = Run.bootstrap_truncation,
+    restart_interval: int = Run.restart_interval,
+    run_dir: str | Path | None = None,
+    resume: bool = False,
+    checkpoint_seconds: float = 60.0,
+    quiet: bool = False,
+    callbacks: Iterable[Callback] = (),
+    loggers: Sequence[str | Logger] | None = None,
+    **unknown: Any,
+) -> Result:
+    """Train an algorithm on an environment, or train what a `Run` defines.
+
+    Args:
+        algorithm: for example `MCPO(memory_size=10)`; or a `Run`, which holds all settings up to `restart_interval`.
+        env: an environment's id, a callable that makes a Gymnasium environment, or an environment written in JAX.
+        total_timesteps: environment steps of each seed, rounded down to whole iterations.
+        num_seeds: independent learners, trained side by side.
+        seed: the first seed; the others count up from it.
+        num_envs: environments of each learner.
+        horizon: steps of each environment in one iteration.
+        normalize_observations: standardize observations by running statistics.
+        normalize_rewards: divide rewards by the running deviation of the return.
+        bootstrap_truncation: count the value of what would have followed a time limit.
+        restart_interval: iterations after which environments that cannot be saved restart; 0 means never.
+        run_dir: the folder of the run; without one, nothing is written.
+        resume: go on with the run in `run_dir` from its last checkpoint.
+        checkpoint_seconds: seconds between two checkpoints.
+        quiet: show no progress.
+        callbacks: callables `f(iteration)`, or objects with any of `on_start`, `on_iteration`, `on_checkpoint` and
+            `on_end`. If one returns True after an iteration, the run stops there, saved and resumable.
+        loggers: loggers by name, or objects; by default TensorBoard where there is a `run_dir`.
+    """
+    settings = {
+        "total_timesteps": total_timesteps,
+        "num_seeds": num_seeds,
+        "seed": seed,
+        "num_envs": num_envs,
+        "horizon": horizon,
+        "normalize_observations": normalize_observations,
+        "normalize_rewards": normalize_rewards,
+        "bootstrap_truncation": bootstrap_truncation,
+        "restart_interval": restart_interval,
+    }
+    run = _run_of(algorithm, env, settings, unknown)
+    hooks = Callbacks(callbacks)
+    with TrainingLoop(
+        run,
+        env,
+        run_dir=run_dir,
+        resume=resume,
+        checkpoint_seconds=checkpoint_seconds,
+        quiet=quiet,
+        loggers=loggers,
+    ) as loop:
+        hooks.start(run, loop.run_dir, loop.timesteps)
+        for iteration in loop:
+            if iteration.checkpoint is not None:
+                hooks.checkpoint(iteration)
+            if hooks.iteration(iteration):
+                break
+    result = Result(run, loop.records, loop.state, loop.run_dir)
+    if result.run_dir is not None and any(finite_values(record[RETURN]) for record in result.records):
+        result.plot(result.run_dir / CURVE_FILE)
+    hooks.end(result)
+    return result
+
+
+def iterations(
+    run: Run,
+    env: Environment | None = None,
     *,
     run_dir: str | Path | None = None,
     resume: bool = False,
     checkpoint_seconds: float = 60.0,
-    quiet: bool = False,
-    **settings: Any,
-) -> Result:
-    """Train an algorithm on an environment; `settings` are the fields of `Run`.
+    quiet: bool = True,
+    loggers: Sequence[str | Logger] | None = None,
+    traced: Sequence[str] = (),
+) -> Iterator[Iteration]:
+    """Train what a `Run` defines, and yield every iteration.
 
-    Without `run_dir` nothing is written. With `resume` a run that was stopped goes on from its last checkpoint.
+    The caller may look at an iteration, take an agent out of it, or stop by leaving the loop: with a `run_dir` the last
+    iteration is then saved. `traced` names metrics to return for every update; the other arguments are as in `train`.
+
+    >>> from trustax.algorithms import PPO
+    >>> run = Run(algorithm=PPO(), env_id="CartPole-v1", total_timesteps=16_384)
+    >>> [iteration.timesteps for iteration in iterations(run)]
+    [8192, 16384]
     """
+    with TrainingLoop(
+        run,
+        env,
+        run_dir=run_dir,
+        resume=resume,
+        checkpoint_seconds=checkpoint_seconds,
+        quiet=quiet,
+        loggers=loggers,
+        traced=traced,
+    ) as loop:
+        yield from loop
+
+
+def _run_of(
+    algorithm: Algorithm | Run, env: Environment | None, settings: dict[str, Any], unknown: dict[str, Any]
+) -> Run:
+    refuse_unknown("train", unknown, [*settings, *OPTIONS])
+    if isinstance(algorithm, Run):
+        changed = [name for name, value in settings.items() if value != getattr(Run, name)]
+        if changed:
+            raise TrustaxError(f"a Run has its own {changed[0]}; change it with dataclasses.replace(run, ...)")
+        return algorithm
+    if env is None:
+        raise TrustaxError("train needs an environment, for example 'CartPole-v1'")
     env_id = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
-    run = Run(algorithm=algorithm, env_id=env_id, **settings)
-    return train_run(run, env, run_dir, resume, checkpoint_seconds, quiet)
-
-
-def train_run(
-    run: Run,
-    env: Environment | None = None,
-    run_dir: str | Path | None = None,
-    resume: bool = False,
-    checkpoint_seconds: float = 60.0,
-    quiet: bool = False,
-) -> Result:
-    """Train what a `Run` defines; `env` is needed where its id alone does not make the environment."""
-    configure_devices(run.num_seeds, large_network=observes_images(run.env_id))
-    folder = None if run_dir is None else Path(run_dir)
-    with InterruptGuard() as guard, nullcontext() if folder is None else locked(folder):
-        environment = _make(run, run.env_id if env is None else env)
-        try:
-            run_directory = RunDirectory(folder, run, environment, checkpoint_seconds)
-            run_directory.open(resume)
-            state = start(run, environment)
-            if resume:
-                state = run_directory.restore(state)
-            done = int(state.iteration) * run.batch_size
-            terminal = Terminal(
-                run.num_iterations * run.batch_size,
-                f"{run.algorithm_name} on {run.env_id}" + (f" × {run.num_seeds} seeds" if run.num_seeds > 1 else ""),
-                quiet=quiet,
-                initial_timesteps=done,
-                num_seeds=run.num_seeds,
-            )
-            with Journal(run_directory.folder, done if resume else None) as journal, terminal:
-                state = _loop(run, environment, state, journal, terminal, guard, run_directory)
-        finally:
-            environment.close()
-    result = Result(run, journal.records, state, run_directory.folder)
-    if run_directory.folder is not None and any(finite_values(record[RETURN]) for record in journal.records):
-        result.plot(run_directory.folder / CURVE_FILE)
-    return result
-
-
-def _make(run: Run, env: Environment) -> CompiledEnvironment | HostEnvironment:
-    """The environments of a run. Where EnvPool must begin anew, Python steps it: compiled code knows only one pool."""
-    compiled = run.restart_interval == 0 or engine_of(env) != "envpool"
-    return make(env, run.seeds, run.num_envs, compiled)
-
-
-def _loop(
-    run: Run,
-    environment: CompiledEnvironment | HostEnvironment,
-    state: RunState,
-    journal: Journal,
-    terminal: Terminal,
-    guard: InterruptGuard,
-    run_directory: RunDirectory,
-) -> RunState:
-    if int(state.iteration) >= run.num_iterations:
-        return state
-    iterate = Iteration(run, environment)
-    with terminal.waiting(f"compiling for {iterate.placement}"):
-        state = iterate.compile(state)
-    if guard.requested:
-        raise Interrupted(run_directory.resume_hint(int(state.iteration) * run.batch_size))
-    began = time.perf_counter()
-    for number in range(int(state.iteration), run.num_iterations):
-        state, metrics, seconds = iterate(state, run.num_iterations)
-        values = {name: value.tolist() for name, value in metrics.items()}
-        _refuse_what_is_not_finite(values, number, run_directory)
-        steps = (number + 1) * run.batch_size
-        journal.record(_times(run, number + 1, seconds, time.perf_counter() - began) | values)
-        terminal.update(journal.records[-1])
-        last = number + 1 == run.num_iterations
-        if last or run_directory.is_due(number + 1, stopping=guard.requested):
-            run_directory.save(state)
-        if guard.requested and not last:
-            raise Interrupted(run_directory.resume_hint(steps))
-        if run_directory.restarts_at(number + 1) and not last:
-            state = iterate.place(restart_environment(state, environment))
-    return state
-
-
-def _times(run: Run, iterations: int, seconds: Seconds, elapsed: float) -> Record:
-    """How far and how fast; and the share of the time that learning took, and the environments where it can be told."""
-    total = seconds.collect + seconds.learn
-    in_environment = (
-        {} if seconds.environment is None else {"time/environment_share": round(seconds.environment / total, 3)}
-    )
-    return {
-        "time/iterations": iterations,
-        "time/total_timesteps": iterations * run.batch_size,
-        "time/fps": round(run.num_seeds * run.batch_size / total, 1),
-        "time/time_elapsed": round(elapsed, 3),
-        "time/update_share": round(seconds.learn / total, 3),
-    } | in_environment
-
-
-def _refuse_what_is_not_finite(values: dict[str, list[float]], number: int, run_directory: RunDirectory) -> None:
-    """Name the first thing that went wrong: what came in, before what became of it."""
-    for name in ("observation", "reward"):
-        if not all(values.pop(f"finite/{name}")):
-            raise TrustaxError(
-                f"the environment returned a {name} that is not finite in iteration {number + 1}; "
-                f"check the environment{run_directory.last_good()}"
-            )
-    losses = values.get("train/loss", [])
-    if not np.all(np.isfinite(losses)):
-        seeds = np.flatnonzero(~np.isfinite(losses)).tolist()
-        raise TrustaxError(
-            f"the loss of learner {', '.join(map(str, seeds))} is not finite in iteration {number + 1}; "
-            f"try a smaller learning_rate{run_directory.last_good()}"
-        )
+    return Run(algorithm=algorithm, env_id=env_id, **settings)

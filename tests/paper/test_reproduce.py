@@ -17,7 +17,7 @@ from trustax.paper.reproduce.worker import leave_outcome
 from trustax.paper.results import Outcome, outcome_of, read, write
 from trustax.run import Run
 from trustax.sweep.worker import Job, seconds_of
-from trustax.training import train_run
+from trustax.training import train
 
 PENDULUM = Part(name="table-1", protocols=["paper"], methods=["MCPO N=10", "PPO ε=0.3"], tasks=["pendulum"])
 
@@ -117,7 +117,7 @@ def test_a_timed_run_has_an_outcome_when_all_rounds_have_ended_and_it_is_their_m
     rounds = [tmp_path / f"round-{number}" for number in (1, 2, 3)]
     notes = {"method": "PPO ε=0.2", "results": str(tmp_path / "results"), "rounds": [str(one) for one in rounds]}
     job = Job(title="timed", run=replace(TINY, total_timesteps=128), folder=rounds[0], notes=notes)
-    (first,) = train_run(job.run, run_dir=rounds[0], quiet=True).records
+    (first,) = train(job.run, run_dir=rounds[0], quiet=True).records
     speeds = [first["time/fps"], 1.0, 2.0]
     for folder, speed in zip(rounds[1:], speeds[1:], strict=True):
         leave_outcome(job, [first])

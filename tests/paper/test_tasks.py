@@ -9,7 +9,7 @@ import pytest
 from trustax.algorithms import ALGORITHMS, MCPO, TRPO
 from trustax.errors import TrustaxError
 from trustax.paper.tasks import TASKS, task, task_of
-from trustax.training import train_run
+from trustax.training import train
 
 ATARI = ["beam-rider", "breakout", "enduro", "gopher", "seaquest", "space-invaders"]
 SMALL = {"hidden_sizes": (8,), "value_epochs": 1, "memory_size": 3}
@@ -21,7 +21,7 @@ def trained(name: str, kind: Any) -> Any:
     small = {field: value for field, value in SMALL.items() if field in known}
     horizon = 4 if name in ATARI else 32
     tiny = dataclasses.replace(task(name), num_envs=2, horizon=horizon, num_epochs=1, num_minibatches=2)
-    return train_run(tiny.run(kind(**small), total_timesteps=2 * 2 * horizon), quiet=True)
+    return train(tiny.run(kind(**small), total_timesteps=2 * 2 * horizon), quiet=True)
 
 
 # Atari's games differ in the number of actions alone, and their networks take long to compile.

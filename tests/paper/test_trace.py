@@ -25,7 +25,7 @@ from trustax.paper.trace.trace import (
 )
 from trustax.paper.trace.updates import SERIES, TracedIteration, play, traced_iterations, updates_of
 from trustax.run import Run
-from trustax.training import Result, train_run
+from trustax.training import Result, train
 
 TINY = Task(
     env_id="CartPole-v1",
@@ -82,7 +82,7 @@ def watched() -> Watched:
         series.append(look.series)
         old.append(look.old.parameters)
         new.append(np.array(look.state.learner.policy.parameters))
-    return Watched(run, series, old, new, look, train_run(run, quiet=True))
+    return Watched(run, series, old, new, look, train(run, quiet=True))
 
 
 def assert_same(look: TracedIteration, result: Result) -> None:
@@ -97,7 +97,7 @@ def test_a_traced_run_ends_in_the_same_state_to_the_bit(watched: Watched) -> Non
 def test_so_does_one_of_a_single_seed() -> None:
     run = TINY.run(MCPO(memory_size=3, hidden_sizes=(8,)), total_timesteps=128)
     *_, last = traced_iterations(run, quiet=True)
-    assert_same(last, train_run(run, quiet=True))
+    assert_same(last, train(run, quiet=True))
 
 
 def test_the_series_are_those_of_which_a_journal_keeps_the_mean(watched: Watched) -> None:

@@ -26,7 +26,7 @@ from trustax.storage.lock import locked
 from trustax.sweep.pool import Failure, shares_of, sweep
 from trustax.sweep.progress import Overview
 from trustax.sweep.worker import Job, finished_records, last_record, seconds_of
-from trustax.training import train_run
+from trustax.training import train
 
 TINY = Run(
     algorithm=PPO(hidden_sizes=(8,), num_epochs=1, num_minibatches=2),
@@ -179,7 +179,7 @@ def test_a_job_survives_the_way_to_its_worker(tmp_path: Path) -> None:
 def test_a_run_is_finished_when_its_last_iteration_is_saved(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     assert finished_records(TINY, folder) is None
-    half = train_run(replace(TINY, total_timesteps=256), run_dir=folder, quiet=True)
+    half = train(replace(TINY, total_timesteps=256), run_dir=folder, quiet=True)
     assert finished_records(TINY, folder) is None
     assert finished_records(half.run, folder) == half.records
     assert finished_records(replace(half.run, seed=1), folder) is None

@@ -21,9 +21,10 @@ from trustax.evaluation import evaluate
 from trustax.plotting.labels import labels_of
 from trustax.plotting.record import record
 from trustax.run import RUN_FILE, Run, SomeAlgorithm, read_run
+from trustax.runtime.callbacks import callback_from_text
 from trustax.storage.journal import read_records
-from trustax.storage.run_directory import load_agent
-from trustax.training import CURVE_FILE, Result, train_run
+from trustax.storage.run_directory import load
+from trustax.training import CURVE_FILE, Result, train
 
 Folder = Annotated[Path, tyro.conf.Positional]
 Folders = Annotated[tuple[Path, ...], tyro.conf.Positional]
@@ -41,6 +42,11 @@ class Output:
     """Seconds between two checkpoints; one is written at the end in any case."""
     quiet: bool = False
     """Show nothing while training."""
+    callbacks: tuple[str, ...] = ()
+    """Callbacks with their settings: evaluate:interval=10,episodes=10 stop-at-return:value=475
+    stop-without-progress:patience=50 keep-agents:every=100000 progress"""
+    loggers: tuple[str, ...] = ("tensorboard",)
+    """Where metrics go besides metrics.jsonl: tensorboard, wandb, mlflow, or one of your own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +69,14 @@ class Train(Generic[SomeAlgorithm]):
         if self.output.resume:
             _say_how_exact(self.run)
         _report(
-            train_run(
+            train(
                 self.run,
                 run_dir=folder,
                 resume=self.output.resume,
                 checkpoint_seconds=self.output.checkpoint_seconds,
                 quiet=self.output.quiet,
+                callbacks=map(callback_from_text, self.output.callbacks),
+                loggers=self.output.loggers,
             )
         )
 
@@ -87,6 +95,10 @@ class Resume:
     """Seconds between two checkpoints."""
     quiet: bool = False
     """Show nothing while training."""
+    callbacks: tuple[str, ...] = ()
+    """Callbacks with their settings, as for train."""
+    loggers: tuple[str, ...] = ("tensorboard",)
+    """Where metrics go besides metrics.jsonl, as for train."""
 
     def __call__(self) -> None:
         run = read_run(self.run_dir)
@@ -95,7 +107,17 @@ class Resume:
         if self.total_timesteps is not None:
             run = replace(run, total_timesteps=self.total_timesteps)
         _say_how_exact(run)
-        _report(train_run(run, None, self.run_dir, True, self.checkpoint_seconds, self.quiet))
+        _report(
+            train(
+                run,
+                run_dir=self.run_dir,
+                resume=True,
+                checkpoint_seconds=self.checkpoint_seconds,
+                quiet=self.quiet,
+                callbacks=map(callback_from_text, self.callbacks),
+                loggers=self.loggers,
+            )
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +141,7 @@ class Evaluate:
         table = Table("seed", "return", "± std", "length", "success rate")
         means = []
         for learner, seed in enumerate(run.seeds):
-            agent = load_agent(self.run_dir, learner)
+            agent = load(self.run_dir, learner)
             result = evaluate(agent, env_id, self.num_episodes, not self.stochastic, self.seed)
             means.append(result.returns.mean())
             table.add_row(
@@ -207,7 +229,7 @@ class Record:
         run = read_run(self.run_dir)
         env_id = _environment_of(run, self.env_id)
         recording = record(
-            load_agent(self.run_dir, self.learner),
+            load(self.run_dir, self.learner),
             env_id,
             self.output or self.run_dir / "recording.gif",
             self.num_episodes,
@@ -243,6 +265,8 @@ def _say_how_exact(run: Run) -> None:
 def _report(result: Result) -> None:
     folder = result.run_dir
     assert folder is not None
+    if len(result.records) < result.run.num_iterations:
+        print(f"stopped by a callback; to go on: trustax resume {quote(str(folder))}")
     print(f"run folder      {folder}")
     if (folder / CURVE_FILE).exists():  # there is none where no episode has ended
         print(f"learning curve  {folder / CURVE_FILE}")

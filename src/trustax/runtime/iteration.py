@@ -1,22 +1,23 @@
-"""One iteration of training: collect a rollout, learn from it.
+"""One iteration of training: collect a rollout, then learn from it.
 
-Randomness is addressed: the keys of an iteration follow from the seed and its number alone, so that neither the way
-it is run, nor logging, nor resuming changes a result.
+Keys are derived from the seed and the number of the iteration alone, so that neither the devices, nor logging, nor
+resuming changes a result.
 """
 
 import dataclasses
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Int, Key
 
 from trustax.algorithms import Algorithm
 from trustax.envs import CompiledEnvironment, HostEnvironment
-from trustax.ops.metrics import MetricRow, means
+from trustax.ops.metrics import RETURN, SUCCESS, MetricRow, means
 from trustax.ops.transforms import over_seeds
 from trustax.run import Run
 from trustax.runtime.collect import HostCollector, collect
@@ -36,18 +37,34 @@ class Seconds(NamedTuple):
     """the time in the environments, where they are stepped from Python; else None"""
 
 
-class Iteration:
-    """Collect, tell of it, learn from it: programs apart, so that each runs where it is fastest, and is timed.
+class StepResult(NamedTuple):
+    """What one iteration returns."""
 
-    What passes to the learners is the rollout, and from them the policies' numbers, once an iteration.
+    state: RunState
+    metrics: dict[str, np.ndarray]
+    """the mean over the iteration's updates, one value for each seed"""
+    series: dict[str, np.ndarray]
+    """the traced metrics of every update, `seed update`"""
+    finite: dict[str, bool]
+    """whether all observations and all rewards of the rollout are finite"""
+    seconds: Seconds
+
+
+class TrainStep:
+    """Collecting, logging and learning as separate programs, each on its own devices, each timed.
+
+    Only the rollout and the policies' parameters travel between the environments' devices and the learners', once an
+    iteration. `traced` names metrics that are returned for every update, not only as means.
     """
 
-    def __init__(self, run: Run, environment: CompiledEnvironment | HostEnvironment) -> None:
+    def __init__(
+        self, run: Run, environment: CompiledEnvironment | HostEnvironment, traced: Sequence[str] = ()
+    ) -> None:
         preprocessing = preprocessing_of(run)
         self._compiled = isinstance(environment, CompiledEnvironment)
         self.placement = Placement(run.num_seeds, collect_on_cpu=getattr(environment, "on_cpu", False))
         self._keys = jax.jit(partial(_keys, run.horizon))
-        self._learn = self.placement.learn(partial(_learn, run.algorithm), donate=(0,))
+        self._learn = self.placement.learn(partial(_learn, run.algorithm, tuple(traced)), donate=(0,))
         self._log_rollout = self.placement.collect(_log_rollout, donate=(0,))
         self._collect: Any
         if isinstance(environment, CompiledEnvironment):
@@ -57,7 +74,7 @@ class Iteration:
             self._collect = HostCollector(environment, preprocessing)
 
     def compile(self, state: RunState) -> RunState:
-        """Compile all that can be compiled before the first step; the state, placed."""
+        """Compile everything that can be compiled before the first step. Returns the state on its devices."""
         state = self.place(state)
         if not self._compiled:
             return state
@@ -66,7 +83,7 @@ class Iteration:
             traced = self._collect.trace(*self._collect_arguments(state, collect_keys))
             *_, rollout, finished = traced.out_info
             progress = Progress(state.iteration, state.iteration)
-            # The largest one first: a compiler's memory is the peak of a small run.
+            # The largest program first: the compiler's memory is the peak of a small run.
             self._learn = self._learn.lower(state.learner, rollout, learn_keys, progress).compile()
             release_memory()
             self._collect = traced.lower().compile()
@@ -74,20 +91,20 @@ class Iteration:
             release_memory()
         return state
 
-    def __call__(self, state: RunState, num_iterations: int) -> tuple[RunState, dict[str, np.ndarray], Seconds]:
-        """The next state, metrics with one value a seed, and where the time went."""
+    def __call__(self, state: RunState, num_iterations: int) -> StepResult:
+        """Run one iteration. The buffers of `state` are reused for the next state."""
         began = time.perf_counter()
         collect_keys, learn_keys = self._keys(state.keys, state.iteration)
         observer, environment, rollout, finished = self._collect(*self._collect_arguments(state, collect_keys))
         jax.block_until_ready(rollout)
         collected = time.perf_counter()
-        episodes, rollout_row = self._log_rollout(state.episodes, rollout, finished)
+        episodes, rollout_row, finite = self._log_rollout(state.episodes, rollout, finished)
         if self.placement.is_split:
             rollout = jax.device_put(rollout, self.placement.learners)
         progress = Progress(state.iteration, jnp.asarray(num_iterations, jnp.int32))
-        learner, update_row = self._learn(state.learner, rollout, learn_keys, progress)
+        learner, update_row, series = self._learn(state.learner, rollout, learn_keys, progress)
         metrics = _on_host(rollout_row) | _on_host(update_row)
-        learnt = time.perf_counter()
+        learned = time.perf_counter()
         state = dataclasses.replace(
             state,
             learner=learner,
@@ -96,8 +113,14 @@ class Iteration:
             environment=environment,
             iteration=state.iteration + 1,
         )
-        in_environment = None if self._compiled else self._collect.environment_seconds
-        return state, metrics, Seconds(collected - began, learnt - collected, in_environment)
+        environment_seconds = None if self._compiled else self._collect.environment_seconds
+        return StepResult(
+            state,
+            metrics,
+            jax.device_get(series),
+            {name: bool(np.all(flags)) for name, flags in jax.device_get(finite).items()},
+            Seconds(collected - began, learned - collected, environment_seconds),
+        )
 
     def _collect_arguments(self, state: RunState, keys: Key[Array, "seed time"]) -> tuple[Any, ...]:
         policy = state.learner.policy
@@ -106,7 +129,7 @@ class Iteration:
         return policy, state.observer, state.environment, keys
 
     def place(self, state: RunState) -> RunState:
-        """The state, on the devices where it belongs."""
+        """The state on the devices where its parts belong."""
         collecting = state.observer, state.episodes, state.environment
         observer, episodes, environment = jax.device_put(collecting, self.placement.environments)
         learner, keys = jax.device_put((state.learner, state.keys), self.placement.learners)
@@ -118,7 +141,7 @@ class Iteration:
 def _keys(
     horizon: int, keys: Key[Array, " seed"], iteration: Int[Array, ""]
 ) -> tuple[Key[Array, "seed time"], Key[Array, " seed"]]:
-    """All chance of an iteration: a key for each step of collecting, and one for learning."""
+    """The keys of an iteration: one for each step of collecting, and one for learning."""
 
     def of_seed(key: Key[Array, ""]) -> tuple[Key[Array, " time"], Key[Array, ""]]:
         collect, learn = jax.random.split(jax.random.fold_in(key, iteration))
@@ -129,42 +152,45 @@ def _keys(
 
 def _log_rollout(
     episodes: EpisodeWindow, rollout: Rollout, finished: FinishedEpisodes
-) -> tuple[EpisodeWindow, MetricRow]:
-    """Take in the episodes that ended, and what a user wants to know of the rollout."""
+) -> tuple[EpisodeWindow, MetricRow, dict[str, Bool[Array, " seed"]]]:
+    """Add the finished episodes to the window; the rollout's metrics, and whether its numbers are finite."""
 
-    def of_seed(
-        episodes: EpisodeWindow, rollout: Rollout, finished: FinishedEpisodes
-    ) -> tuple[EpisodeWindow, MetricRow]:
+    def of_seed(episodes: EpisodeWindow, rollout: Rollout, finished: FinishedEpisodes) -> tuple[Any, ...]:
         episodes = episodes.add(finished)
-        return episodes, MetricRow.of(_rollout_metrics(episodes, rollout, knows_success=finished.success is not None))
+        row = MetricRow.of(_rollout_metrics(episodes, knows_success=finished.success is not None))
+        finite = {
+            "observation": jnp.all(jnp.isfinite(rollout.observation)),
+            "reward": jnp.all(jnp.isfinite(rollout.reward)),
+        }
+        return episodes, row, finite
 
     return over_seeds(of_seed)(episodes, rollout, finished)
 
 
-def _rollout_metrics(episodes: EpisodeWindow, rollout: Rollout, knows_success: bool) -> Metrics:
-    def finite(values: Array) -> Float[Array, ""]:
-        return jnp.all(jnp.isfinite(values)).astype(jnp.float32)
-
-    success = {"rollout/success_rate": episodes.mean(episodes.successes)} if knows_success else {}
+def _rollout_metrics(episodes: EpisodeWindow, knows_success: bool) -> Metrics:
+    success = {SUCCESS: episodes.mean(episodes.successes)} if knows_success else {}
     return success | {
-        "rollout/ep_rew_mean": episodes.mean(episodes.returns),
+        RETURN: episodes.mean(episodes.returns),
         "rollout/ep_len_mean": episodes.mean(episodes.lengths),
         "rollout/episodes": episodes.count.astype(jnp.float32),
-        "finite/observation": finite(rollout.observation),
-        "finite/reward": finite(rollout.reward),
     }
 
 
 def _learn(
-    algorithm: Algorithm, learner: Any, rollout: Rollout, keys: Key[Array, " seed"], progress: Progress
-) -> tuple[Any, MetricRow]:
-    def of_seed(learner: Any, rollout: Rollout, key: Key[Array, ""]) -> tuple[Any, MetricRow]:
+    algorithm: Algorithm,
+    traced: tuple[str, ...],
+    learner: Any,
+    rollout: Rollout,
+    keys: Key[Array, " seed"],
+    progress: Progress,
+) -> tuple[Any, MetricRow, Metrics]:
+    def of_seed(learner: Any, rollout: Rollout, key: Key[Array, ""]) -> tuple[Any, MetricRow, Metrics]:
         learner, metrics = algorithm.update(learner, rollout, progress, key)
-        return learner, means(metrics)
+        return learner, means(metrics), {name: metrics[name] for name in traced}
 
     return over_seeds(of_seed)(learner, rollout, keys)
 
 
 def _on_host(row: MetricRow) -> dict[str, np.ndarray]:
-    """Each metric of all seeds."""
+    """Each metric, with one value for each seed."""
     return dict(zip(row.names, np.asarray(row.values).T, strict=True))

@@ -37,3 +37,25 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [jsonable(entry) for entry in value]
     return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
+class AppendedFile:
+    """A file that grows, unbuffered: what was appended survives a kill, and an error shows at once."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        try:
+            self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise TrustaxError(f"could not open {path}: {error.strerror or error}") from error
+
+    def append(self, content: bytes) -> None:
+        rest = memoryview(content)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            raise TrustaxError(f"could not write to {self._path}: {error.strerror or error}") from error
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,6 +1,6 @@
-"""What a run measured: `metrics.jsonl` for people and programs, TensorBoard events for dashboards.
+"""The metrics of a run: `metrics.jsonl`, one JSON object an iteration.
 
-This is the only writer of metrics. A metric is a number, or a list of one number per seed; where there is no
+A metric is a number, or a list of one number per seed; where there is no
 finite number (no episode has ended yet) it is null, so that every line is strict JSON.
 """
 
@@ -15,10 +15,9 @@ from typing import Any
 
 from trustax.errors import TrustaxError
 from trustax.ops.metrics import STEP, Record
-from trustax.storage.tensorboard import framed, new_event_file, opening_events, summary_event
+from trustax.storage.atomic import AppendedFile
 
 METRICS_FILE = "metrics.jsonl"
-TENSORBOARD_FOLDER = "tensorboard"
 
 
 class Journal:
@@ -37,21 +36,19 @@ class Journal:
 
     def __init__(self, run_dir: Path | None, resume_at: int | None = None):
         self.records = []
-        self._files: list[_AppendedFile] = []
+        self._file: AppendedFile | None = None
         if run_dir is None:
             return
         metrics = run_dir / METRICS_FILE
         try:
-            (run_dir / TENSORBOARD_FOLDER).mkdir(parents=True, exist_ok=True)
+            run_dir.mkdir(parents=True, exist_ok=True)
             if resume_at is not None:
                 self.records = _take_back(metrics, resume_at)
             elif metrics.exists() and metrics.stat().st_size > 0:
                 raise TrustaxError(f"{metrics} exists: resume that run or choose another folder")
         except OSError as error:
             raise TrustaxError(f"could not open the journal in {run_dir}: {error}") from error
-        self._files = [_AppendedFile(metrics), _AppendedFile(new_event_file(run_dir / TENSORBOARD_FOLDER))]
-        for event in opening_events(resume_at):
-            self._files[1].append(framed(event))
+        self._file = AppendedFile(metrics)
 
     def record(self, metrics: Mapping[str, float | int | Sequence[float | int]]) -> None:
         """Remember and write one record. It must have `time/total_timesteps`, the step in TensorBoard."""
@@ -59,15 +56,14 @@ class Journal:
             raise ValueError(f"a record needs a whole number as {STEP}, not {metrics.get(STEP)!r}")
         record = {name: _strict(value) for name, value in metrics.items()}
         self.records.append(record)
-        if self._files:
+        if self._file is not None:
             line = json.dumps(record, allow_nan=False) + "\n"
-            self._files[0].append(line.encode())
-            self._files[1].append(framed(summary_event(record)))
+            self._file.append(line.encode())
 
     def close(self) -> None:
-        for file in self._files:
-            file.close()
-        self._files = []
+        if self._file is not None:
+            self._file.close()
+        self._file = None
 
     def __enter__(self) -> "Journal":
         return self
@@ -85,31 +81,6 @@ def read_records(run_dir: Path | str) -> list[Record]:
         return [record for record, _ in _parsed_lines(path)]
     except OSError as error:
         raise TrustaxError(f"could not read {path}: {error.strerror or error}") from error
-
-
-class _AppendedFile:
-    """A file that grows, unbuffered: what was appended survives a kill, and an error shows at once.
-
-    tensorboardX's own writer queues events for a thread; on a full disk the thread dies and training hangs.
-    """
-
-    def __init__(self, path: Path):
-        self._path = path
-        try:
-            self._file = open(path, "ab", buffering=0)  # noqa: SIM115
-        except OSError as error:
-            raise TrustaxError(f"could not open {path}: {error.strerror or error}") from error
-
-    def append(self, content: bytes) -> None:
-        rest = memoryview(content)
-        try:
-            while rest:
-                rest = rest[self._file.write(rest) :]
-        except OSError as error:
-            raise TrustaxError(f"could not write to {self._path}: {error.strerror or error}") from error
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def _strict(value: Any) -> Any:

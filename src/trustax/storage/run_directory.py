@@ -8,8 +8,7 @@ from typing import Any
 
 import jax
 
-from trustax.agent import Agent, spec_from_json, spec_to_json
-from trustax.algorithms.mcpo.mcpo import MCPOState
+from trustax.agent import Agent, load_agent, spec_from_json, spec_to_json
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.envs.engines import imports_module, is_known
 from trustax.errors import TrustaxError
@@ -84,17 +83,20 @@ class RunDirectory:
             return self.restarts_at(iteration)
         return stopping or time.monotonic() - self._saved >= max(self._seconds, 19 * self._took)
 
-    def save(self, state: RunState) -> None:
+    def save(self, state: RunState) -> Path | None:
+        """Write a checkpoint; where it is, or None without a folder."""
         if self.folder is None:
-            return
+            return None
         began = time.monotonic()
         header = {"kind": KIND, "run": to_json(self._run), "spec": spec_to_json(self._environment.spec)}
         steps = int(state.iteration) * self._run.batch_size
-        checkpoint.save(checkpoints.checkpoint_path(self.folder, steps), self._kept(state), header)
+        path = checkpoints.checkpoint_path(self.folder, steps)
+        checkpoint.save(path, self._kept(state), header)
         checkpoints.prune(self.folder)
         self._saved = time.monotonic()
         self._took = self._saved - began
         self._saved_steps = steps
+        return path
 
     def restore(self, state: RunState) -> RunState:
         """The newest state that was saved, or the one given if there is none yet."""
@@ -151,31 +153,38 @@ def _require_same(kept: Run, run: Run, folder: Path) -> None:
             )
 
 
-def agent_of(run: Run, state: Any, seed: int, policy: str) -> Agent:
-    """The agent of one learner, counted from 0, out of a state or the part of one that `load_agent` reads."""
-    if not 0 <= seed < run.num_seeds:
-        raise TrustaxError(f"this run has the learners 0 to {run.num_seeds - 1}, not {seed}")
-    learner = state["learner"]
-    policies = {"policy": learner.policy}
-    if isinstance(learner, MCPOState):
-        policies["virtual"] = learner.virtual
+def agent_of(run: Run, state: Any, learner: int, policy: str) -> Agent:
+    """The agent of one learner, counted from 0, from a state or the part of one that `load` reads."""
+    if not 0 <= learner < run.num_seeds:
+        raise TrustaxError(f"this run has the learners 0 to {run.num_seeds - 1}, not {learner}")
+    learners = state["learner"]
+    policies = getattr(learners, "policies", {"policy": learners.policy})
     if policy not in policies:
         raise TrustaxError(f"{run.algorithm_name} has no policy called {policy!r}; it has {', '.join(policies)}")
-    chosen, statistics = jax.tree.map(lambda x: x[seed], (policies[policy], state["observer"].observation_statistics))
-    return Agent(chosen, statistics, seed=run.seeds[seed])
+    chosen, statistics = jax.tree.map(
+        lambda x: x[learner], (policies[policy], state["observer"].observation_statistics)
+    )
+    return Agent(chosen, statistics, seed=run.seeds[learner])
 
 
-def load_agent(folder: Path | str, seed: int = 0, policy: str = "policy") -> Agent:
-    """The agent of one learner, counted from 0, from the newest checkpoint of a run's folder."""
-    read_run(Path(folder))
+def load(path: Path | str, learner: int = 0, policy: str = "policy") -> Agent:
+    """Load an agent: from a folder that `Agent.save` wrote, or one learner's from the folder of a run.
+
+    Of a run, the newest checkpoint is read; learners count from 0, and `policy="virtual"` takes MCPO's ψ instead of θ.
+    Nothing in a file is executed, and damage is detected.
+    """
+    folder = Path(path)
+    if not (folder / RUN_FILE).exists():
+        return load_agent(folder)
+    read_run(folder)
     saved = checkpoints.newest(folder)
     if saved is None:
         raise TrustaxError(f"{folder} has no checkpoint yet")
     header = checkpoint.read_header(saved)
     try:
         run, spec = from_json(header["run"]), spec_from_json(header["spec"])
-        learner, observer = template_of(run, spec)
-    except Exception as error:  # whoever can write a file can put anything into it
+        learners, observer = template_of(run, spec)
+    except Exception as error:  # a file may hold anything
         raise CheckpointError(saved, f"holds no run: {error}") from error
-    part = checkpoint.load(saved, {"learner": learner, "observer": observer}, part=True)
-    return agent_of(run, part, seed, policy)
+    part = checkpoint.load(saved, {"learner": learners, "observer": observer}, part=True)
+    return agent_of(run, part, learner, policy)

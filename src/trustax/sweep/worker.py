@@ -19,7 +19,7 @@ from trustax.run import Run, from_json, read_run, to_json
 from trustax.runtime.interrupt import EXIT_CODE, Interrupted
 from trustax.storage.history import checkpoint_path, latest
 from trustax.storage.journal import METRICS_FILE, read_records
-from trustax.training import train_run
+from trustax.training import train
 
 CHECKPOINT_SECONDS = 0.0
 """A kill costs the iteration in flight; or, where an iteration is shorter than 19 times what it takes to save one (8 to
@@ -64,7 +64,9 @@ def work(on_finish: Callable[[Job, list[Record]], None] | None = None) -> None:
     try:
         records = finished_records(job.run, job.folder)
         if records is None:
-            records = train_run(job.run, None, job.folder, True, CHECKPOINT_SECONDS, quiet=True).records
+            records = train(
+                job.run, run_dir=job.folder, resume=True, checkpoint_seconds=CHECKPOINT_SECONDS, quiet=True
+            ).records
         if on_finish:
             on_finish(job, records)
     except TrustaxError as error:

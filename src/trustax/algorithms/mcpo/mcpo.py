@@ -55,6 +55,11 @@ class MCPOState(eqx.Module):
         return self.learner.policy
 
     @property
+    def policies(self) -> dict[str, Policy]:
+        """Every policy that can be taken out of a run, by name."""
+        return {"policy": self.policy, "virtual": self.virtual}
+
+    @property
     def num_updates(self) -> Int[Array, ""]:
         return self.learner.adam.count
 

@@ -1,0 +1,259 @@
+"""Callbacks: functions and objects that see every iteration, and may stop a run.
+
+A callback is a callable `f(iteration)`, or an object with any of the methods of `Hooks`. A callback that returns True
+after an iteration stops the run there, saved and resumable. Callbacks never change the numbers of a run.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Protocol
+
+from trustax.envs import Environment
+from trustax.errors import TrustaxError, similar_or_all
+from trustax.evaluation import evaluate
+from trustax.ops.metrics import RETURN, finite_values
+from trustax.run import Run
+from trustax.settings import validated
+
+if TYPE_CHECKING:
+    from trustax.runtime.loop import Iteration
+
+HOOKS = ("on_start", "on_iteration", "on_checkpoint", "on_end")
+BEST_AGENT = "best.agent"
+EVALUATIONS_FILE = "evaluations.jsonl"
+
+
+class Hooks(Protocol):
+    """The methods that a callback may have; every one is optional."""
+
+    def on_start(self, run: Run, run_dir: Path | None, timesteps: int) -> Any:
+        """Before the first iteration. A resumed run starts at `timesteps`."""
+        ...
+
+    def on_iteration(self, iteration: "Iteration") -> Any:
+        """After an iteration; True stops the run."""
+        ...
+
+    def on_checkpoint(self, iteration: "Iteration") -> Any:
+        """After an iteration that was saved, before `on_iteration`."""
+        ...
+
+    def on_end(self, result: Any) -> Any:
+        """Once the run has ended or was stopped by a callback, with what `train` returns."""
+        ...
+
+
+Callback = Callable[["Iteration"], Any] | Any
+"""A callable, or an object with any of the methods of `Hooks`."""
+
+
+class Callbacks:
+    """Several callbacks as one."""
+
+    def __init__(self, callbacks: Iterable[Callback]) -> None:
+        self._callbacks = list(callbacks)
+        for callback in self._callbacks:
+            if not callable(callback) and not any(hasattr(callback, hook) for hook in HOOKS):
+                raise TrustaxError(
+                    f"a callback is a function of an iteration, or has one of the methods {', '.join(HOOKS)}; "
+                    f"{callback!r} has none"
+                )
+
+    def start(self, run: Run, run_dir: Path | None, timesteps: int) -> None:
+        self._call("on_start", run, run_dir, timesteps)
+
+    def iteration(self, iteration: "Iteration") -> bool:
+        """Whether a callback wants to stop; all of them are called."""
+        wishes = [
+            callback.on_iteration(iteration) if hasattr(callback, "on_iteration") else callback(iteration)
+            for callback in self._callbacks
+            if hasattr(callback, "on_iteration") or callable(callback)
+        ]
+        return any(wish is True for wish in wishes)
+
+    def checkpoint(self, iteration: "Iteration") -> None:
+        self._call("on_checkpoint", iteration)
+
+    def end(self, result: Any) -> None:
+        self._call("on_end", result)
+
+    def _call(self, hook: str, *arguments: Any) -> None:
+        for callback in self._callbacks:
+            if hasattr(callback, hook):
+                getattr(callback, hook)(*arguments)
+
+
+@dataclass(kw_only=True)
+class Evaluate:
+    """Evaluate every learner now and then, on environments of its own, and keep the best agent.
+
+    Each evaluation is a line of `evaluations.jsonl` in the run's folder; the agent with the highest mean return is
+    `best.agent` there, which `trustax.load` reads.
+    """
+
+    interval: int = 10
+    """Iterations between two evaluations; the last iteration is always evaluated."""
+    episodes: int = 10
+    """Episodes of each learner."""
+    stochastic: bool = False
+    """Sample actions instead of taking the most likely one."""
+    env: Environment | None = None
+    """Another environment than the run's, which is needed where the run's was not given by its id."""
+
+    def __post_init__(self) -> None:
+        _validate(self)
+        self.evaluations: list[dict[str, Any]] = []
+        """Steps and mean returns of each learner, one evaluation each."""
+
+    @property
+    def best(self) -> float:
+        """The highest mean return of a learner so far."""
+        return max((max(one["returns"]) for one in self.evaluations), default=float("-inf"))
+
+    def on_start(self, run: Run, run_dir: Path | None, timesteps: int) -> None:
+        """Take back what was evaluated after the checkpoint from which the run goes on."""
+        path = None if run_dir is None else run_dir / EVALUATIONS_FILE
+        if path is not None and path.exists():
+            lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            self.evaluations = [line for line in lines if line["step"] <= timesteps]
+            path.write_text("".join(json.dumps(one) + "\n" for one in self.evaluations), encoding="utf-8")
+
+    def on_iteration(self, iteration: "Iteration") -> None:
+        if iteration.number % self.interval and not iteration.is_last:
+            return
+        env = iteration.run.env_id if self.env is None else self.env
+        best_so_far = self.best
+        agents = [iteration.agent(learner) for learner in range(iteration.run.num_seeds)]
+        results = [
+            evaluate(agent, env, self.episodes, not self.stochastic, seed)
+            for agent, seed in zip(agents, iteration.run.seeds, strict=True)
+        ]
+        means = [float(result.returns.mean()) for result in results]
+        self.evaluations.append({"step": iteration.timesteps, "returns": means})
+        if iteration.run_dir is None:
+            return
+        with (iteration.run_dir / EVALUATIONS_FILE).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(self.evaluations[-1]) + "\n")
+        if max(means) > best_so_far:
+            agents[means.index(max(means))].save(iteration.run_dir / BEST_AGENT)
+
+
+@dataclass(kw_only=True)
+class StopAtReturn:
+    """Stop once the mean return of the last 100 training episodes, over all learners, has reached a value."""
+
+    value: int | float = float("inf")
+    """The return to reach."""
+
+    def __post_init__(self) -> None:
+        _validate(self)
+
+    def on_iteration(self, iteration: "Iteration") -> bool:
+        return _mean_return(iteration.record) >= self.value
+
+
+@dataclass(kw_only=True)
+class StopWithoutProgress:
+    """Stop when the mean return has not improved for a number of iterations."""
+
+    patience: int = 50
+    """Iterations without an improvement."""
+    min_delta: int | float = 0.0
+    """How much higher a return must be to count as an improvement."""
+
+    def __post_init__(self) -> None:
+        _validate(self)
+
+    def on_iteration(self, iteration: "Iteration") -> bool:
+        """Decided from all records, so that a resumed run decides as one that was never stopped."""
+        best, since = float("-inf"), 0
+        for record in iteration.records:
+            improved = _mean_return(record) > best + self.min_delta
+            best, since = (_mean_return(record), 0) if improved else (best, since + 1)
+        return since >= self.patience
+
+
+@dataclass(kw_only=True)
+class KeepAgents:
+    """Save the agents of all learners at a schedule of steps, in `agents/` in the run's folder; none is deleted."""
+
+    every: int = 100_000
+    """Environment steps of each learner between two saves."""
+
+    def __post_init__(self) -> None:
+        _validate(self)
+
+    def on_iteration(self, iteration: "Iteration") -> None:
+        before = iteration.timesteps - iteration.run.batch_size
+        if iteration.run_dir is None or (iteration.timesteps // self.every == before // self.every):
+            return
+        for learner, seed in enumerate(iteration.run.seeds):
+            folder = iteration.run_dir / "agents" / f"step_{iteration.timesteps:012d}"
+            iteration.agent(learner).save(folder / f"seed_{seed}.agent")
+
+
+@dataclass(kw_only=True)
+class Progress:
+    """Call a function with the steps so far and the newest metrics, every few iterations."""
+
+    function: Callable[[int, dict[str, Any]], Any] = lambda timesteps, record: print(
+        f"{timesteps:,} steps: return {_mean_return(record):.2f}"
+    )
+    interval: int = 1
+
+    def on_iteration(self, iteration: "Iteration") -> None:
+        if iteration.number % self.interval == 0 or iteration.is_last:
+            self.function(iteration.timesteps, iteration.record)
+
+
+CALLBACKS: dict[str, type] = {
+    "evaluate": Evaluate,
+    "stop-at-return": StopAtReturn,
+    "stop-without-progress": StopWithoutProgress,
+    "keep-agents": KeepAgents,
+    "progress": Progress,
+}
+"""Callbacks by their names on the command line."""
+
+
+def callback_from_text(text: str) -> Any:
+    """A callback as the command line writes it: a name, and settings after a colon.
+
+    >>> callback_from_text("evaluate:interval=5,episodes=20").episodes
+    20
+    """
+    name, _, rest = text.partition(":")
+    if name not in CALLBACKS:
+        raise TrustaxError(f"there is no callback {name!r}; {similar_or_all(name, CALLBACKS)}")
+    known = {field.name for field in fields(CALLBACKS[name])}
+    settings: dict[str, Any] = {}
+    for setting in filter(None, rest.split(",")):
+        key, equals, value = setting.partition("=")
+        if key not in known or not equals:
+            raise TrustaxError(f"callback {name} has no setting {key!r}; {similar_or_all(key, known)}")
+        settings[key] = _value(value)
+    return CALLBACKS[name](**settings)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _validate(callback: Any) -> None:
+    for name, value in validated(type(callback), vars(callback)).items():
+        setattr(callback, name, value)
+    for name in ("interval", "episodes", "patience", "every"):
+        if getattr(callback, name, 1) < 1:
+            raise TrustaxError(f"{name} must be at least 1, not {getattr(callback, name)}")
+
+
+def _mean_return(record: dict[str, Any]) -> float:
+    """The mean over the learners; minus infinity as long as no episode has ended."""
+    values = finite_values(record.get(RETURN))
+    return fmean(values) if values else float("-inf")

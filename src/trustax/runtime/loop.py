@@ -1,0 +1,227 @@
+"""The training loop: what every run does, iteration by iteration.
+
+It makes the environments, restores a checkpoint, runs the iterations, logs them and saves. `trustax.training` has the
+public functions.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+import jax
+import numpy as np
+
+from trustax.agent import Agent
+from trustax.cli.progress import Terminal
+from trustax.envs import CompiledEnvironment, Environment, HostEnvironment, make
+from trustax.envs.engines import engine_of, observes_images
+from trustax.errors import TrustaxError
+from trustax.networks import Policy
+from trustax.ops.metrics import SPEED, STEP, Record
+from trustax.run import Run
+from trustax.runtime.devices import configure_devices
+from trustax.runtime.interrupt import Interrupted, InterruptGuard
+from trustax.runtime.iteration import Seconds, StepResult, TrainStep
+from trustax.runtime.state import RunState, restart_environment, start
+from trustax.storage.journal import Journal
+from trustax.storage.lock import locked
+from trustax.storage.loggers import Logger, Loggers
+from trustax.storage.run_directory import RunDirectory, agent_of, as_dict
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One iteration of training, as `iterations` yields it and as callbacks see it.
+
+    The state and the agents are valid until the next iteration begins: it reuses their buffers. What is written to
+    disk or copied to the host stays.
+    """
+
+    run: Run
+    number: int
+    """counted from 1"""
+    records: list[Record] = field(repr=False)
+    """the metrics of all iterations so far; the last is this one's"""
+    state: RunState = field(repr=False)
+    run_dir: Path | None = None
+    checkpoint: Path | None = None
+    """the checkpoint that was written after this iteration, if one was"""
+    series: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    """the traced metrics of every update, `seed update`"""
+    old_policy: Policy | None = field(default=None, repr=False)
+    """the policies that collected the rollout, on the host; only where metrics are traced"""
+
+    @property
+    def record(self) -> Record:
+        """The metrics of this iteration, by name; a metric of the learners is a list of one value for each seed."""
+        return self.records[-1]
+
+    @property
+    def timesteps(self) -> int:
+        """Environment steps of each learner so far."""
+        return self.record[STEP]
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == self.run.num_iterations
+
+    def agent(self, learner: int = 0, policy: str = "policy") -> Agent:
+        """The agent of one learner, counted from 0, as it is now. `policy="virtual"` takes MCPO's ψ instead of θ."""
+        return agent_of(self.run, as_dict(self.state), learner, policy)
+
+
+class TrainingLoop:
+    """Everything a run holds while it trains; a context manager that iterates over the iterations.
+
+    Leaving the context in the middle of a run, by a `break` or an error of the caller, saves the last iteration.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        env: Environment | None = None,
+        *,
+        run_dir: str | Path | None = None,
+        resume: bool = False,
+        checkpoint_seconds: float = 60.0,
+        quiet: bool = False,
+        loggers: Sequence[str | Logger] | None = None,
+        traced: Sequence[str] = (),
+    ) -> None:
+        self.run = run
+        self.run_dir = None if run_dir is None else Path(run_dir)
+        self.records: list[Record] = []
+        self._env = run.env_id if env is None else env
+        self._resume = resume
+        self._checkpoint_seconds = checkpoint_seconds
+        self._quiet = quiet
+        self._loggers = Loggers(loggers, self.run_dir)
+        self._traced = traced
+        self._stack = ExitStack()
+        self._is_saved = True
+
+    def __enter__(self) -> "TrainingLoop":
+        run = self.run
+        configure_devices(run.num_seeds, large_network=observes_images(run.env_id))
+        with self._stack as stack:
+            self._guard = stack.enter_context(InterruptGuard())
+            if self.run_dir is not None:
+                stack.enter_context(locked(self.run_dir))
+            self._environment = _make(run, self._env)
+            stack.callback(self._environment.close)
+            self._directory = RunDirectory(self.run_dir, run, self._environment, self._checkpoint_seconds)
+            self._directory.open(self._resume)
+            self.state = start(run, self._environment)
+            if self._resume:
+                self.state = self._directory.restore(self.state)
+            self.timesteps = int(self.state.iteration) * run.batch_size
+            resume_at = self.timesteps if self._resume else None
+            self._journal = stack.enter_context(Journal(self.run_dir, resume_at))
+            self.records = self._journal.records
+            stack.callback(self._loggers.close)
+            self._loggers.start(run, resume_at)
+            self._terminal = stack.enter_context(_terminal(run, self.timesteps, self._quiet))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack as stack:
+            if not self._is_saved and self._directory.is_due(int(self.state.iteration), stopping=True):
+                self._save()
+            self._stack = stack.pop_all()
+        self._stack.__exit__(kind, error, trace)
+
+    def __iter__(self) -> Iterator[Iteration]:
+        run = self.run
+        if int(self.state.iteration) >= run.num_iterations:
+            return
+        step = TrainStep(run, self._environment, self._traced)
+        with self._terminal.waiting(f"compiling for {step.placement}"):
+            self.state = step.compile(self.state)
+        if self._guard.requested:
+            raise Interrupted(self._directory.resume_hint(self.timesteps))
+        began = time.perf_counter()
+        for number in range(int(self.state.iteration) + 1, run.num_iterations + 1):
+            old_policy = jax.device_get(self.state.learner.policy) if self._traced else None
+            result = step(self.state, run.num_iterations)
+            self.state = result.state
+            self._record(result, number, time.perf_counter() - began)
+            self._is_saved = False
+            is_last = number == run.num_iterations
+            is_due = is_last or self._directory.is_due(number, stopping=self._guard.requested)
+            checkpoint = self._save() if is_due else None
+            yield Iteration(run, number, self.records, self.state, self.run_dir, checkpoint, result.series, old_policy)
+            if self._guard.requested and not is_last:
+                if not self._is_saved and self._directory.is_due(number, stopping=True):
+                    self._save()
+                raise Interrupted(self._directory.resume_hint(self.timesteps))
+            if self._directory.restarts_at(number) and not is_last:
+                self.state = step.place(restart_environment(self.state, self._environment))
+
+    def _record(self, result: StepResult, number: int, elapsed: float) -> None:
+        values = {name: value.tolist() for name, value in result.metrics.items()}
+        _require_finite(result.finite, values, number, self._directory)
+        self._journal.record(_times(self.run, number, result.seconds, elapsed) | values)
+        self.timesteps = self.records[-1][STEP]
+        self._loggers.log(self.records[-1])
+        self._terminal.update(self.records[-1])
+
+    def _save(self) -> Path | None:
+        self._is_saved = True
+        return self._directory.save(self.state)
+
+
+def _terminal(run: Run, timesteps: int, quiet: bool) -> Terminal:
+    seeds = f" × {run.num_seeds} seeds" if run.num_seeds > 1 else ""
+    return Terminal(
+        run.num_iterations * run.batch_size,
+        f"{run.algorithm_name} on {run.env_id}{seeds}",
+        quiet=quiet,
+        initial_timesteps=timesteps,
+        num_seeds=run.num_seeds,
+    )
+
+
+def _make(run: Run, env: Environment) -> CompiledEnvironment | HostEnvironment:
+    """The environments of a run. Where EnvPool must restart, Python steps it: compiled code knows only one pool."""
+    compiled = run.restart_interval == 0 or engine_of(env) != "envpool"
+    return make(env, run.seeds, run.num_envs, compiled)
+
+
+def _times(run: Run, iterations: int, seconds: Seconds, elapsed: float) -> Record:
+    """Progress and speed, and the shares of the time that updates and, where measured, environments took."""
+    total = seconds.collect + seconds.learn
+    in_environment = (
+        {} if seconds.environment is None else {"time/environment_share": round(seconds.environment / total, 3)}
+    )
+    return {
+        "time/iterations": iterations,
+        STEP: iterations * run.batch_size,
+        SPEED: round(run.num_seeds * run.batch_size / total, 1),
+        "time/time_elapsed": round(elapsed, 3),
+        "time/update_share": round(seconds.learn / total, 3),
+    } | in_environment
+
+
+def _require_finite(
+    finite: dict[str, bool], values: dict[str, list[float]], number: int, directory: RunDirectory
+) -> None:
+    """Report the first cause: the environment's numbers before the learners'."""
+    for name in ("observation", "reward"):
+        if not finite[name]:
+            raise TrustaxError(
+                f"the environment returned a {name} that is not finite in iteration {number}; "
+                f"check the environment{directory.last_good()}"
+            )
+    losses = values.get("train/loss", [])
+    if not np.all(np.isfinite(losses)):
+        seeds = np.flatnonzero(~np.isfinite(losses)).tolist()
+        raise TrustaxError(
+            f"the loss of learner {', '.join(map(str, seeds))} is not finite in iteration {number}; "
+            f"try a smaller learning_rate{directory.last_good()}"
+        )

@@ -1,0 +1,161 @@
+"""Loggers: where the metrics of a run go, besides its own `metrics.jsonl`.
+
+`metrics.jsonl` is part of a run, as its checkpoints are, and cannot be left out. A logger is an extra: if it fails, it
+is dropped with a warning, and the run goes on.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from trustax.errors import TrustaxError, similar_or_all
+from trustax.ops.metrics import STEP, Record, finite_values
+from trustax.run import Run, settings_of
+from trustax.storage.tensorboard import TensorBoardLogger
+
+
+@runtime_checkable
+class Logger(Protocol):
+    """Three methods; any object that has them is a logger."""
+
+    def start(self, run: Run, run_dir: Path | None, resume_at: int | None) -> None:
+        """Begin. A resumed run goes on after the step `resume_at`; None means a new run."""
+        ...
+
+    def log(self, record: Record) -> None:
+        """Log the metrics of one iteration: numbers, None, or lists with one number for each seed."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def scalars(record: Record) -> dict[str, float]:
+    """A record as plain numbers: the mean of each metric under its name, and the values of the seeds by themselves.
+
+    >>> scalars({"rollout/ep_rew_mean": [1.0, 3.0], "time/fps": 10.0})
+    {'rollout/ep_rew_mean': 2.0, 'seed_0/rollout/ep_rew_mean': 1.0, 'seed_1/rollout/ep_rew_mean': 3.0, 'time/fps': 10.0}
+    """
+    found: dict[str, float] = {}
+    for name, metric in record.items():
+        if values := finite_values(metric):
+            found[name] = sum(values) / len(values)
+        if isinstance(metric, list) and len(metric) > 1:
+            found |= {f"seed_{seed}/{name}": value for seed, value in enumerate(metric) if finite_values(value)}
+    return found
+
+
+class WandbLogger:
+    """Weights & Biases: one run of the project "trustax", or of `project`.
+
+    The variables of wandb apply, such as WANDB_MODE=offline and WANDB_PROJECT.
+    """
+
+    def __init__(self, project: str | None = None) -> None:
+        self._project = project
+
+    def start(self, run: Run, run_dir: Path | None, resume_at: int | None) -> None:
+        try:
+            import wandb
+        except ImportError:
+            raise TrustaxError('wandb is not installed: pip install "trustax[wandb]"') from None
+        import os
+
+        name = f"{run.algorithm_name} on {run.env_id}" if run_dir is None else run_dir.name
+        self._run = wandb.init(
+            project=self._project or os.environ.get("WANDB_PROJECT", "trustax"),
+            name=name,
+            id=None if run_dir is None else "".join(c if c.isalnum() else "-" for c in run_dir.name),
+            resume=None if resume_at is None else "allow",
+            config=settings_of(run, without=()),
+            dir=None if run_dir is None else str(run_dir),
+        )
+
+    def log(self, record: Record) -> None:
+        self._run.log(scalars(record), step=record[STEP])
+
+    def close(self) -> None:
+        if hasattr(self, "_run"):
+            self._run.finish()
+
+
+class MLflowLogger:
+    """MLflow: one run of the experiment "trustax".
+
+    The variables of MLflow apply, such as MLFLOW_TRACKING_URI; without it, files go to `mlruns` in the run's folder.
+    """
+
+    def __init__(self, experiment: str = "trustax") -> None:
+        self._experiment = experiment
+
+    def start(self, run: Run, run_dir: Path | None, resume_at: int | None) -> None:
+        try:
+            from mlflow.tracking import MlflowClient
+        except ImportError:
+            raise TrustaxError('mlflow is not installed: pip install "trustax[mlflow]"') from None
+        import os
+
+        uri = os.environ.get("MLFLOW_TRACKING_URI") or (run_dir / "mlruns").resolve().as_uri() if run_dir else None
+        self._client = MlflowClient(tracking_uri=uri)
+        found = self._client.get_experiment_by_name(self._experiment)
+        experiment_id = found.experiment_id if found else self._client.create_experiment(self._experiment)
+        name = f"{run.algorithm_name} on {run.env_id}" if run_dir is None else run_dir.name
+        self._id = self._client.create_run(experiment_id, run_name=name).info.run_id
+        for setting, value in settings_of(run, without=()).items():
+            self._client.log_param(self._id, setting, value)
+
+    def log(self, record: Record) -> None:
+        for name, value in scalars(record).items():
+            self._client.log_metric(self._id, name, value, step=record[STEP])
+
+    def close(self) -> None:
+        if hasattr(self, "_id"):
+            self._client.set_terminated(self._id)
+
+
+LOGGERS: dict[str, Callable[[], Logger]] = {
+    "tensorboard": TensorBoardLogger,
+    "wandb": WandbLogger,
+    "mlflow": MLflowLogger,
+}
+"""Loggers by their names on the command line."""
+
+
+class Loggers:
+    """Several loggers as one that cannot fail."""
+
+    def __init__(self, loggers: Sequence[Any] | None, run_dir: Path | None) -> None:
+        self._run_dir = run_dir
+        if loggers is None:
+            loggers = [] if run_dir is None else ["tensorboard"]
+        self._loggers = [_made(logger) for logger in loggers]
+
+    def start(self, run: Run, resume_at: int | None) -> None:
+        self._each(lambda logger: logger.start(run, self._run_dir, resume_at))
+
+    def log(self, record: Record) -> None:
+        self._each(lambda logger: logger.log(record))
+
+    def close(self) -> None:
+        self._each(lambda logger: logger.close())
+        self._loggers = []
+
+    def _each(self, call: Callable[[Logger], Any]) -> None:
+        for logger in list(self._loggers):
+            try:
+                call(logger)
+            except Exception as error:
+                self._loggers.remove(logger)
+                reason = " ".join(str(error).split())[:200] or type(error).__name__
+                warnings.warn(f"{type(logger).__name__} failed and is left out from here on: {reason}", stacklevel=2)
+
+
+def _made(logger: Any) -> Logger:
+    if not isinstance(logger, str):
+        missing = [name for name in ("start", "log", "close") if not hasattr(logger, name)]
+        if missing:
+            raise TrustaxError(f"a logger has the methods start, log and close; {logger!r} has no {missing[0]}")
+        return logger
+    if logger not in LOGGERS:
+        raise TrustaxError(f"there is no logger {logger!r}; {similar_or_all(logger, LOGGERS)}")
+    return LOGGERS[logger]()

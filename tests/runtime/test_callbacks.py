@@ -1,0 +1,182 @@
+"""Callbacks see every iteration, may stop a run, and never change its numbers."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import trustax as tx
+from trustax.ops.metrics import RETURN, STEP
+from trustax.runtime.callbacks import Callbacks, callback_from_text
+
+RUN = tx.Run(
+    algorithm=tx.PPO(num_epochs=1, num_minibatches=2, hidden_sizes=(4,)),
+    env_id="CartPole-v1",
+    total_timesteps=4 * 64,
+    num_envs=2,
+    horizon=32,
+    num_seeds=2,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_programs() -> Iterator[None]:
+    """Compile all runs of this module alike, and quickly."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def parameters(result: tx.Result) -> np.ndarray:
+    return np.asarray(result.state.learner.policy.parameters)
+
+
+def numbers(record: dict[str, Any]) -> dict[str, Any]:
+    """A record without what a clock says."""
+    return {name: value for name, value in record.items() if not name.startswith("time/")}
+
+
+@pytest.fixture(scope="module")
+def plain() -> tx.Result:
+    return tx.train(RUN, quiet=True)
+
+
+class Recorder:
+    """Counts what it is called with."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def on_start(self, run: tx.Run, run_dir: Path | None, timesteps: int) -> None:
+        self.calls.append(("start", timesteps))
+
+    def on_iteration(self, iteration: tx.Iteration) -> None:
+        self.calls.append(("iteration", iteration.number, iteration.timesteps))
+
+    def on_checkpoint(self, iteration: tx.Iteration) -> None:
+        assert iteration.checkpoint is not None
+        assert iteration.checkpoint.exists()
+        self.calls.append(("checkpoint", iteration.number))
+
+    def on_end(self, result: tx.Result) -> None:
+        self.calls.append(("end", len(result.records)))
+
+
+def test_callbacks_are_called_in_order_and_change_no_number(plain: tx.Result, tmp_path: Path) -> None:
+    recorder, seen = Recorder(), []
+    callbacks = [recorder, seen.append, tx.Evaluate(interval=2, episodes=2), tx.KeepAgents(every=128)]
+    result = tx.train(RUN, run_dir=tmp_path / "run", checkpoint_seconds=1e6, quiet=True, callbacks=callbacks)
+    assert recorder.calls == [
+        ("start", 0),
+        ("iteration", 1, 64),
+        ("iteration", 2, 128),
+        ("iteration", 3, 192),
+        ("checkpoint", 4),
+        ("iteration", 4, 256),
+        ("end", 4),
+    ]
+    assert [iteration.number for iteration in seen] == [1, 2, 3, 4]
+    np.testing.assert_array_equal(parameters(result), parameters(plain))
+    assert [numbers(record) for record in result.records] == [numbers(record) for record in plain.records]
+    lines = (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [128, 256]
+    assert len(json.loads(lines[0])["returns"]) == 2
+    best = max(max(json.loads(line)["returns"]) for line in lines)
+    assert callbacks[2].best == best
+    assert tx.load(tmp_path / "run" / "best.agent").spec == tx.load(tmp_path / "run").spec
+    kept = sorted(path.relative_to(tmp_path / "run" / "agents") for path in (tmp_path / "run").glob("agents/*/*"))
+    assert [str(path) for path in kept[:2]] == ["step_000000000128/seed_0.agent", "step_000000000128/seed_1.agent"]
+    assert len(kept) == 4
+
+
+def test_a_run_that_a_callback_stopped_is_saved_and_goes_on_bit_for_bit(plain: tx.Result, tmp_path: Path) -> None:
+    stopped = tx.train(
+        RUN, run_dir=tmp_path / "run", checkpoint_seconds=1e6, quiet=True, callbacks=[lambda i: i.number == 2]
+    )
+    assert [record[STEP] for record in stopped.records] == [64, 128]
+    assert "2 seeds, 128 steps" in repr(stopped)
+    evaluate = tx.Evaluate(interval=1, episodes=1)
+    result = tx.train(RUN, run_dir=tmp_path / "run", resume=True, quiet=True, callbacks=[evaluate])
+    np.testing.assert_array_equal(parameters(result), parameters(plain))
+    assert [one["step"] for one in evaluate.evaluations] == [192, 256]
+
+
+def test_iterations_are_those_of_train_and_leaving_them_saves(plain: tx.Result, tmp_path: Path) -> None:
+    for iteration in tx.iterations(RUN, run_dir=tmp_path / "run", checkpoint_seconds=1e6):
+        agent = iteration.agent(learner=1)
+        if iteration.number == 3:
+            break
+    assert agent.predict(np.zeros(4))[0] in (0, 1)
+    *_, last = tx.iterations(RUN, run_dir=tmp_path / "run", resume=True)
+    assert last.is_last
+    np.testing.assert_array_equal(np.asarray(last.state.learner.policy.parameters), parameters(plain))
+
+
+def test_traced_metrics_are_returned_for_every_update() -> None:
+    name = "train/loss"
+    for iteration in tx.iterations(RUN, traced=[name]):
+        assert iteration.series[name].shape == (2, 2)
+        np.testing.assert_allclose(iteration.series[name].mean(axis=1), iteration.record[name], rtol=1e-5)
+        assert iteration.old_policy.parameters.shape == iteration.state.learner.policy.parameters.shape
+
+
+def test_a_run_stops_at_a_return_or_without_progress(plain: tx.Result) -> None:
+    def fake(returns: list[float | None]) -> tx.Iteration:
+        """An iteration after which the records hold these mean returns."""
+        return tx.Iteration(RUN, len(returns), [{RETURN: [value, value]} for value in returns], plain.state)
+
+    assert tx.StopAtReturn(value=10).on_iteration(fake([1.0, 10.0]))
+    assert not tx.StopAtReturn(value=10).on_iteration(fake([10.0, 9.0]))
+    assert not tx.StopAtReturn(value=10).on_iteration(fake([None]))
+    assert tx.StopWithoutProgress(patience=2).on_iteration(fake([1.0, 5.0, 4.0, 5.0]))
+    assert not tx.StopWithoutProgress(patience=2).on_iteration(fake([1.0, 5.0, 4.0, 5.1]))
+    assert tx.StopWithoutProgress(patience=1, min_delta=1).on_iteration(fake([1.0, 1.5]))
+
+
+def test_callbacks_have_names_on_the_command_line() -> None:
+    assert callback_from_text("evaluate:interval=5,episodes=3") == tx.Evaluate(interval=5, episodes=3)
+    assert callback_from_text("stop-at-return:value=475").value == 475
+    with pytest.raises(tx.TrustaxError, match="there is no callback 'evalute'; did you mean evaluate"):
+        callback_from_text("evalute")
+    with pytest.raises(tx.TrustaxError, match="callback evaluate has no setting 'episode'; did you mean episodes"):
+        callback_from_text("evaluate:episode=3")
+    with pytest.raises(tx.TrustaxError, match="interval must be at least 1, not 0"):
+        callback_from_text("evaluate:interval=0")
+    with pytest.raises(tx.TrustaxError, match="a callback is a function of an iteration, or has one of the methods"):
+        Callbacks([3])
+
+
+def test_an_error_of_a_callback_loses_nothing(tmp_path: Path) -> None:
+    def fail(iteration: tx.Iteration) -> None:
+        if iteration.number == 2:
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        tx.train(RUN, run_dir=tmp_path / "run", checkpoint_seconds=1e6, quiet=True, callbacks=[fail])
+    result = tx.train(RUN, run_dir=tmp_path / "run", resume=True, quiet=True)
+    assert [record[STEP] for record in result.records] == [64, 128, 192, 256]
+
+
+def test_train_answers_other_libraries_names(plain: tx.Result) -> None:
+    with pytest.raises(tx.TrustaxError, match="train has no argument 'n_steps'; here it is called horizon"):
+        tx.train(tx.PPO(), "CartPole-v1", n_steps=64)
+    with pytest.raises(tx.TrustaxError, match="train has no argument 'num_seed'; did you mean num_seeds"):
+        tx.train(tx.PPO(), "CartPole-v1", num_seed=2)
+    with pytest.raises(tx.TrustaxError, match="a Run has its own num_seeds"):
+        tx.train(RUN, num_seeds=3)
+    with pytest.raises(tx.TrustaxError, match="train needs an environment"):
+        tx.train(tx.PPO())
+
+
+def test_a_result_is_a_tidy_table(plain: tx.Result) -> None:
+    table = plain.to_pandas()
+    assert list(table.columns[:3]) == ["step", "learner", "seed"]
+    assert len(table) == 8
+    assert table["step"].tolist() == [64, 64, 128, 128, 192, 192, 256, 256]
+    np.testing.assert_allclose(table["train/loss"][1], plain.records[0]["train/loss"][1])
+    assert jax.tree.leaves(replace(plain.run).seed) == [0]

@@ -1,0 +1,158 @@
+"""Loggers get every record; one that fails is left out, and the run goes on."""
+
+import json
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.record_writer import masked_crc32c
+
+import trustax as tx
+from trustax.storage.loggers import Loggers, scalars
+
+RUN = tx.Run(
+    algorithm=tx.PPO(num_epochs=1, num_minibatches=2, hidden_sizes=(4,)),
+    env_id="CartPole-v1",
+    total_timesteps=2 * 64,
+    num_envs=2,
+    horizon=32,
+    num_seeds=2,
+)
+RECORDS = [
+    {"time/total_timesteps": 64, "rollout/ep_rew_mean": [1.0, None], "time/fps": 10.0},
+    {"time/total_timesteps": 128, "rollout/ep_rew_mean": [1.0, 3.0], "time/fps": 20.0},
+]
+
+
+def events(folder: Path) -> list[Event]:
+    found = []
+    for path in sorted(folder.glob("events.out.tfevents.*")):
+        content = path.read_bytes()
+        while content:
+            (length,) = struct.unpack("<Q", content[:8])
+            body = content[12 : 12 + length]
+            assert struct.unpack("<I", content[8:12])[0] == masked_crc32c(content[:8])
+            assert struct.unpack("<I", content[12 + length : 16 + length])[0] == masked_crc32c(body)
+            found.append(Event.FromString(body))
+            content = content[16 + length :]
+    return found
+
+
+def curve(folder: Path, tag: str) -> list[tuple[int, float]]:
+    return [
+        (event.step, value.simple_value)
+        for event in events(folder)
+        for value in event.summary.value
+        if value.tag == tag
+    ]
+
+
+def logged(loggers: Any, run_dir: Path | None, resume_at: int | None = None) -> Loggers:
+    several = Loggers(loggers, run_dir)
+    several.start(RUN, resume_at)
+    for record in RECORDS:
+        several.log(record)
+    several.close()
+    return several
+
+
+def test_tensorboard_has_mean_spread_every_seed_and_the_settings(tmp_path: Path) -> None:
+    logged(None, tmp_path)
+    folder = tmp_path / "tensorboard"
+    assert curve(folder, "rollout/ep_rew_mean") == [(64, 1.0), (128, 2.0)]
+    assert curve(folder, "rollout/ep_rew_mean_std") == [(128, 1.0)]
+    assert curve(folder / "seed_0", "rollout/ep_rew_mean") == [(64, 1.0), (128, 1.0)]
+    assert curve(folder / "seed_1", "rollout/ep_rew_mean") == [(128, 3.0)]
+    assert curve(folder / "seed_0", "time/fps") == []
+    assert any("hparams" in value.tag for event in events(folder) for value in event.summary.value)
+
+
+def test_a_resumed_run_asks_tensorboard_to_forget_later_steps(tmp_path: Path) -> None:
+    logged(None, tmp_path)
+    logged(None, tmp_path, resume_at=64)
+    assert len(list((tmp_path / "tensorboard").glob("events.*"))) == 2  # though both were made within one second
+    (purge,) = [event for event in events(tmp_path / "tensorboard") if event.session_log.status]
+    assert purge.step == 65
+    assert purge.session_log.status == purge.session_log.START
+
+
+class Broken:
+    """Fails at its second record."""
+
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+
+    def start(self, run: tx.Run, run_dir: Path | None, resume_at: int | None) -> None: ...
+
+    def log(self, record: Any) -> None:
+        self.records.append(record)
+        if len(self.records) == 2:
+            raise OSError("the server is gone")
+
+    def close(self) -> None:
+        raise AssertionError("a logger that failed is not called again")
+
+
+def test_a_logger_that_fails_never_ends_a_run() -> None:
+    broken = Broken()
+    with pytest.warns(UserWarning, match="Broken failed and is left out from here on: the server is gone"):
+        logged([broken], None)
+    assert broken.records == RECORDS
+
+
+def test_a_user_s_logger_sees_a_run(tmp_path: Path) -> None:
+    class Mine(Broken):
+        def log(self, record: Any) -> None:
+            self.records.append(record)
+
+        def close(self) -> None:
+            self.closed = True
+
+    mine = Mine()
+    result = tx.train(RUN, quiet=True, loggers=[mine])
+    assert mine.records == result.records
+    assert mine.closed
+
+
+def test_what_is_no_logger_is_refused() -> None:
+    with pytest.raises(tx.TrustaxError, match="there is no logger 'tensorbord'; did you mean tensorboard"):
+        Loggers(["tensorbord"], None)
+    with pytest.raises(tx.TrustaxError, match="a logger has the methods start, log and close; 3 has no start"):
+        Loggers([3], None)
+
+
+def test_mlflow_writes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mlflow")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    logged(["mlflow"], tmp_path)
+    (metric,) = tmp_path.glob("mlruns/*/*/metrics/rollout/ep_rew_mean")
+    values = [line.split() for line in metric.read_text().splitlines()]
+    assert [(float(value), int(step)) for _, value, step in values] == [(1.0, 64), (2.0, 128)]
+    (learning_rate,) = tmp_path.glob("mlruns/*/*/params/learning_rate")
+    assert learning_rate.read_text() == "0.0003"
+
+
+def test_wandb_writes_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    logged(["wandb"], tmp_path)
+    (log,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    deadline = time.monotonic() + 60  # wandb writes from a process of its own
+    while b"rollout/ep_rew_mean" not in log.read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_scalars_are_plain_numbers() -> None:
+    assert json.loads(json.dumps(scalars(RECORDS[1]))) == {
+        "time/total_timesteps": 128.0,
+        "rollout/ep_rew_mean": 2.0,
+        "seed_0/rollout/ep_rew_mean": 1.0,
+        "seed_1/rollout/ep_rew_mean": 3.0,
+        "time/fps": 20.0,
+    }
