@@ -2,8 +2,8 @@
 
     m ← β₁ m + (1-β₁) g        v ← β₂ v + (1-β₂) g²        θ ← θ - η m̂ / (√v̂ + ε)
 
-where m̂ = m/(1-β₁ᵗ) and v̂ = v/(1-β₂ᵗ). Both corrections are numbers, so they are drawn out of the division: one division
-and one root for each parameter, where the formula as it stands has three divisions.
+where m̂ = m/(1-β₁ᵗ) and v̂ = v/(1-β₂ᵗ). Both bias corrections are scalars, so they are folded into η and ε:
+one division and one square root per parameter instead of three divisions.
 """
 
 from math import log
@@ -18,7 +18,7 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-5
 
 
 class AdamState(eqx.Module):
-    """t, m and v; the moments have the structure of the parameters."""
+    """The step count t and the moments m and v, which have the structure of the parameters."""
 
     count: Int[Array, ""]
     mu: Any
@@ -26,7 +26,7 @@ class AdamState(eqx.Module):
 
 
 def adam_init(parameters: Any) -> AdamState:
-    """Both moments at zero."""
+    """The initial state: both moments are zero."""
     mu, nu = (jax.tree.map(jnp.zeros_like, parameters) for _ in range(2))
     return AdamState(jnp.zeros((), jnp.int32), mu, nu)
 
@@ -38,18 +38,18 @@ def adam_step(
     learning_rate: Float[Array, ""] | float,
     max_gradient_norm: float,
 ) -> tuple[Any, AdamState, Float[Array, ""]]:
-    """One step down the gradient; also the norm it had before it was clipped."""
+    """Take one step; also return the norm of the gradient before clipping."""
     norm = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
-    shrink = jnp.minimum(1.0, max_gradient_norm / (norm + 1e-6))
+    clip_scale = jnp.minimum(1.0, max_gradient_norm / (norm + 1e-6))
     count = state.count + 1
-    mu = jax.tree.map(lambda m, g: BETA_1 * m + (1 - BETA_1) * (shrink * g), state.mu, gradient)
-    nu = jax.tree.map(lambda v, g: BETA_2 * v + (1 - BETA_2) * (shrink * g) ** 2, state.nu, gradient)
-    correction_1, root_2 = _one_minus_power(BETA_1, count), jnp.sqrt(_one_minus_power(BETA_2, count))
-    rate, epsilon = learning_rate * root_2 / correction_1, EPSILON * root_2
+    mu = jax.tree.map(lambda m, g: BETA_1 * m + (1 - BETA_1) * (clip_scale * g), state.mu, gradient)
+    nu = jax.tree.map(lambda v, g: BETA_2 * v + (1 - BETA_2) * (clip_scale * g) ** 2, state.nu, gradient)
+    correction_1, sqrt_correction_2 = _one_minus_power(BETA_1, count), jnp.sqrt(_one_minus_power(BETA_2, count))
+    rate, epsilon = learning_rate * sqrt_correction_2 / correction_1, EPSILON * sqrt_correction_2
     parameters = jax.tree.map(lambda p, m, v: p - rate * m / (jnp.sqrt(v) + epsilon), parameters, mu, nu)
     return parameters, AdamState(count, mu, nu), norm
 
 
 def _one_minus_power(base: float, exponent: Int[Array, ""]) -> Float[Array, ""]:
-    """1 - bᵗ, without the cancellation that b near 1 brings."""
+    """1 - bᵗ, without cancellation for b near 1."""
     return -jnp.expm1(exponent * log(base))

@@ -1,4 +1,4 @@
-"""Generalised advantage estimation (Schulman et al. 2016); termination is not truncation."""
+"""Generalized advantage estimation (Schulman et al. 2016), which distinguishes termination from truncation."""
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +15,8 @@ def gae(
 ) -> Float[Array, " time *env"]:
     """Âₜ = δₜ + γλ Âₜ₊₁ within an episode, with δₜ = rₜ + γ V(sₜ₊₁) - V(sₜ).
 
-    A terminated episode has no future: V(sₜ₊₁) counts as 0. A truncated one has, and V(sₜ₊₁) stands for it. Neither
-    lets the next episode's advantages through.
+    After a termination V(sₜ₊₁) counts as 0; a truncated episode bootstraps from V(sₜ₊₁). In both cases the advantages
+    of the next episode are cut off.
 
     >>> from jax.numpy import array
     >>> gae(array([1.0]), array([0.5, 2.0]), array([True]), array([False]), 0.9, 0.95)
@@ -27,11 +27,11 @@ def gae(
     delta = reward + discount * value[1:] * ~terminated - value[:-1]
     decay = discount * gae_lambda * ~(terminated | truncated)
 
-    def backwards(
-        later: Float[Array, "*env"], step: tuple[Float[Array, "*env"], Float[Array, "*env"]]
+    def accumulate(
+        next_advantage: Float[Array, "*env"], step: tuple[Float[Array, "*env"], Float[Array, "*env"]]
     ) -> tuple[Float[Array, "*env"], Float[Array, "*env"]]:
-        advantage = step[0] + step[1] * later
+        advantage = step[0] + step[1] * next_advantage
         return advantage, advantage
 
-    _, advantage = jax.lax.scan(backwards, jnp.zeros_like(delta[0]), (delta, decay), reverse=True, unroll=8)
+    _, advantage = jax.lax.scan(accumulate, jnp.zeros_like(delta[0]), (delta, decay), reverse=True, unroll=8)
     return advantage

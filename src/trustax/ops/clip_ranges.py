@@ -1,7 +1,7 @@
-"""How far a probability ratio may move within a trust region: the clip ranges of TRGPPO.
+"""The clip ranges of TRGPPO: how far a probability ratio can move within a trust region.
 
-Within {π : KL ≤ δ} the ratio π(a|s) / π_old(a|s) can reach further where a is unlikely. The bounds depend on one number
-only, the likelihood of the action, so they are tabulated once, in float64, and looked up.
+Within {π : KL ≤ δ} the ratio π(a|s) / π_old(a|s) can move further for unlikely actions. The bounds depend only on the
+likelihood of the action, so they are tabulated once, in float64, and looked up.
 """
 
 from functools import lru_cache
@@ -21,7 +21,7 @@ def gaussian_bounds(
 ) -> tuple[Float[Array, " *batch"], Float[Array, " *batch"]]:
     """Lower and upper bound of the ratio for an action at z = (a - μ_old)/σ_old.
 
-    δ is such that the smallest upper bound, that at z = 0, equals 1 + ε.
+    δ is chosen so that the smallest upper bound, at z = 0, equals 1 + ε.
     """
     dimension = standardized.shape[-1]
     distance = jnp.sqrt(jnp.sum(standardized**2, axis=-1) / dimension)
@@ -33,7 +33,7 @@ def gaussian_bounds(
 def categorical_bounds(
     probability: Float[Array, " *batch"], kl_radius: float
 ) -> tuple[Float[Array, " *batch"], Float[Array, " *batch"]]:
-    """Lower and upper bound of the ratio for an action of that probability under the old policy."""
+    """Lower and upper bound of the ratio for an action with this probability under the old policy."""
     lower, upper = _categorical_table(kl_radius)
     position = jnp.round((probability - SMALLEST_PROBABILITY) / PROBABILITY_STEP).astype(jnp.int32)
     index = jnp.clip(position, 0, len(lower) - 1)
@@ -50,7 +50,8 @@ def kl_radius_of(dimension: int, clip_range: float) -> float:
 def _gaussian_table(dimension: int, clip_range: float) -> tuple[np.ndarray, np.ndarray]:
     """Extremes of log π/π_old over all (m, v) with v + m² - 1 - ln v ≤ 2δ/D, in each of D equal dimensions.
 
-    The extremes lie on the border, which is walked along: v between the roots of v - 1 - ln v = 2δ/D, m from v.
+    The extremes lie on the boundary, which is sampled: v between the roots of v - 1 - ln v = 2δ/D, and m follows
+    from v.
     """
     budget = 2 * kl_radius_of(dimension, clip_range) / dimension
     low, high = (_root(lambda v: v - 1 - np.log(v) - budget, *ends) for ends in ((1e-12, 1.0), (1.0, 1e3)))
@@ -82,16 +83,16 @@ def _categorical_table(kl_radius: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _root(function, left, right):  # type: ignore[no-untyped-def]
-    """Bisection, elementwise, between points where the function differs in sign."""
-    rises = function(right) > 0
+    """Find a root by bisection, elementwise; the function must have opposite signs at `left` and `right`."""
+    is_increasing = function(right) > 0
     for _ in range(100):
         middle = (left + right) / 2
-        beyond = (function(middle) > 0) == rises
-        left, right = np.where(beyond, left, middle), np.where(beyond, middle, right)
+        past_root = (function(middle) > 0) == is_increasing
+        left, right = np.where(past_root, left, middle), np.where(past_root, middle, right)
     return (left + right) / 2
 
 
 def _interpolate(table: np.ndarray, position: Float[Array, " *batch"]) -> Float[Array, " *batch"]:
     index = position.astype(jnp.int32)
-    values, part = jnp.asarray(table), position - index
-    return (1 - part) * values[index] + part * values[index + 1]
+    values, fraction = jnp.asarray(table), position - index
+    return (1 - fraction) * values[index] + fraction * values[index + 1]

@@ -1,10 +1,10 @@
 """Kronecker-factored curvature: the Fisher information of every layer as A ⊗ G.
 
-    F ≈ E[a aᵀ] ⊗ E[g gᵀ]   with   a what a layer sees,   g = ∂ℓ/∂(what it gives)
+    F ≈ E[a aᵀ] ⊗ E[g gᵀ]   with   a = input of a layer,   g = ∂ℓ/∂(output of the layer)
     (F + λ)⁻¹ vec(X) = vec(Q_A [(Q_Aᵀ X Q_G) / (d_A d_Gᵀ + λ)] Q_Gᵀ)   for a gradient X that is `into x out`
 
-A network falls into blocks, one for each of its arrays: the weights of a layer, its bias (a layer that sees a constant
-1), and the logarithms of the standard deviations (the same). Blocks stand in the order of the network's arrays.
+A network is divided into blocks, one for each of its arrays: the weights of a layer, its bias (a layer whose input is
+the constant 1), and the log standard deviations (the same). Blocks are in the order of the network's arrays.
 
 Martens, Grosse: Optimizing Neural Networks with Kronecker-factored Approximate Curvature. ICML 2015. arXiv:1503.05671
 Grosse, Martens: A Kronecker-factored approximate Fisher matrix for convolution layers. ICML 2016. arXiv:1602.01407
@@ -23,7 +23,7 @@ from trustax.networks import Architecture, Conv, Dense, Policy, flatten
 from trustax.ops.distributions import Distribution
 
 EIGENVALUE_FLOOR = 1e-6
-"""Eigenvalues up to this are taken for rounding errors of 0."""
+"""Eigenvalues up to this value are treated as 0 with a rounding error."""
 
 Matrix = Float[Array, "row column"]
 Square = Float[Array, "size size"]
@@ -34,7 +34,7 @@ Pair = tuple[Float[Array, "_ _"], Float[Array, "_ _"]]
 
 
 class Factor(eqx.Module):
-    """A or G of one block: its running average, and how that stood when it was last decomposed."""
+    """A or G of one block: its running average, and the eigendecomposition from the last call of `decompose`."""
 
     average: Square
     values: Float[Array, " size"]
@@ -64,17 +64,17 @@ class KroneckerFactors(eqx.Module):
         return cls(tuple((Factor.init(into), Factor.init(out)) for into, out in shapes))
 
     def average(self, estimates: list[Pair], decay: float, first: Bool[Array, ""]) -> "KroneckerFactors":
-        """Move the running averages towards new estimates; the first estimates are taken as they are."""
-        kept = jnp.where(first, 0.0, decay)
+        """Update the running averages with new estimates; the first estimates replace them."""
+        old_weight = jnp.where(first, 0.0, decay)
 
-        def move(factor: Factor, estimate: Square) -> Factor:
-            return Factor(kept * factor.average + (1 - kept) * estimate, factor.values, factor.vectors)
+        def update(factor: Factor, estimate: Square) -> Factor:
+            return Factor(old_weight * factor.average + (1 - old_weight) * estimate, factor.values, factor.vectors)
 
         pairs = zip(self.blocks, estimates, strict=True)
-        return KroneckerFactors(tuple((move(a, new_a), move(g, new_g)) for (a, g), (new_a, new_g) in pairs))
+        return KroneckerFactors(tuple((update(a, new_a), update(g, new_g)) for (a, g), (new_a, new_g) in pairs))
 
     def decompose(self, due: Bool[Array, ""]) -> "KroneckerFactors":
-        """Bring the eigenvectors up to date, where that is due."""
+        """Recompute the eigendecompositions if `due`."""
 
         def decomposed(curvature: KroneckerFactors) -> KroneckerFactors:
             return KroneckerFactors(tuple((a.decompose(), g.decompose()) for a, g in curvature.blocks))
@@ -108,43 +108,43 @@ def fisher_factors(
     value_noise: Samples,
     weight: Samples,
 ) -> list[Pair]:
-    """A and G of every block, from actions of the policy and a value that is normally distributed around V.
+    """A and G of every block, from the policy's actions and a value drawn from a normal distribution around V.
 
-    The loss of one sample is ℓ = -log π(a|s) - (V - sg(V + noise))². Rows count by their weight.
+    The loss of one sample is ℓ = -log π(a|s) - (V - sg(V + noise))². Rows are weighted by `weight`.
     """
     network = policy.architecture.unflatten(policy.parameters)
     layers = _layers(network)[0]
-    _, _, _, outputs = jax.eval_shape(lambda x: _tapped(network, [0.0] * len(layers), x), observation[0])
+    _, _, _, outputs = jax.eval_shape(lambda x: _run_with_offsets(network, [0.0] * len(layers), x), observation[0])
     offsets = [jnp.zeros(output.shape) for output in outputs]
 
-    def loss_of(offsets: list[Array], observation: Array, action: Array, noise: Array) -> tuple[Array, list[Array]]:
-        distribution, value, inputs, _ = _tapped(network, offsets, observation)
+    def sample_loss(offsets: list[Array], observation: Array, action: Array, noise: Array) -> tuple[Array, list[Array]]:
+        distribution, value, inputs, _ = _run_with_offsets(network, offsets, observation)
         return -distribution.log_prob(action) - (value - stop_gradient(value + noise)) ** 2, inputs
 
-    of_batch = jax.vmap(jax.grad(loss_of, has_aux=True), in_axes=(None, 0, 0, 0))
-    gradients, inputs = of_batch(offsets, observation, action, value_noise)
+    batch_gradient = jax.vmap(jax.grad(sample_loss, has_aux=True), in_axes=(None, 0, 0, 0))
+    gradients, inputs = batch_gradient(offsets, observation, action, value_noise)
     estimates: list[Pair] = []
-    for layer, seen, gradient in zip(layers, inputs, gradients, strict=True):
-        estimates += _estimates(layer, seen, gradient, weight)
+    for layer, layer_input, gradient in zip(layers, inputs, gradients, strict=True):
+        estimates += _estimates(layer, layer_input, gradient, weight)
     return estimates
 
 
 def _layers(network: Any) -> tuple[list[Any], Any]:
-    """The layers of a network, with its standard deviations as one more, and how they are put together."""
+    """The layers of a network, with its log standard deviations as one more, and the tree structure to rebuild it."""
     return jax.tree.flatten(network, is_leaf=lambda node: isinstance(node, Dense | Conv))
 
 
-def _tapped(
+def _run_with_offsets(
     network: Any, offsets: list[Any], observation: Array
 ) -> tuple[Distribution, Float[Array, ""], list[Array], list[Array]]:
-    """π and V with an offset added to what each layer gives; and what each layer saw, and gave.
+    """Run the network with an offset added to the output of each layer: π, V, and the inputs and outputs of all layers.
 
-    The gradient in an offset is the gradient in what its layer gives.
+    The gradient with respect to an offset is the gradient with respect to the output of that layer.
     """
     layers, structure = _layers(network)
     inputs, outputs = ([jnp.ones(1)] * len(layers) for _ in range(2))
 
-    def tap(index: int) -> Any:
+    def wrap(index: int) -> Any:
         def call(x: Array) -> Array:
             inputs[index], outputs[index] = x, layers[index](x) + offsets[index]
             return outputs[index]
@@ -154,26 +154,26 @@ def _tapped(
         outputs[index] = layers[index] + offsets[index]
         return outputs[index]
 
-    taps = [tap(index) for index in range(len(layers))]
-    distribution, value = jax.tree.unflatten(structure, taps)(observation)
+    wrapped = [wrap(index) for index in range(len(layers))]
+    distribution, value = jax.tree.unflatten(structure, wrapped)(observation)
     return distribution, value, inputs, outputs
 
 
-def _estimates(layer: Any, seen: Array, gradient: Array, weight: Samples) -> list[Pair]:
-    """A and G of the blocks of one layer, from what it saw and the gradient in what it gave, sample by sample."""
+def _estimates(layer: Any, layer_input: Array, gradient: Array, weight: Samples) -> list[Pair]:
+    """A and G of the blocks of one layer, from its input and the gradient of its output for each sample."""
     share = weight / jnp.maximum(jnp.sum(weight), 1.0)
     constant = jnp.ones((1, 1))
     if isinstance(layer, Dense):
         outputs = _second_moment(gradient, share)
-        return [(_second_moment(seen, share), outputs), (constant, outputs)]
+        return [(_second_moment(layer_input, share), outputs), (constant, outputs)]
     if isinstance(layer, Conv):
         bias = (constant, _second_moment(jnp.sum(gradient, axis=(2, 3)), share))
-        return [_convolution_moments(layer, seen, gradient, share), bias]
+        return [_convolution_moments(layer, layer_input, gradient, share), bias]
     return [(constant, _second_moment(gradient, share))]
 
 
 def _second_moment(rows: Float[Array, "batch size"], share: Samples) -> Square:
-    """Σ p x xᵀ, where p is the share of a row."""
+    """Σ p x xᵀ, where p is the normalized weight of a row."""
     return jnp.matmul((share[:, None] * rows).T, rows, precision="highest")
 
 
@@ -183,16 +183,16 @@ def _convolution_moments(
     gradient: Float[Array, "batch out height2 width2"],
     share: Samples,
 ) -> Pair:
-    """A = Σ p a aᵀ / S² and G = S Σ p g gᵀ, over all samples and all S places of a patch.
+    """A = Σ p a aᵀ / S² and G = S Σ p g gᵀ, over all samples and all S positions of a patch.
 
-    The product is that of Grosse and Martens, who divide A by 1 and G by S.
+    The product A ⊗ G equals that of Grosse and Martens, who divide A by 1 and G by S.
     """
     out, into, size, _ = layer.kernel.shape
     _, _, height, width = gradient.shape
-    places = height * width
+    positions = height * width
 
     def add_row(total: Square, row: Array) -> tuple[Square, None]:
-        # All patches at once would take size² / stride² times the memory of the images.
+        # Extracting all patches at once would take size² / stride² times the memory of the images.
         strip = jax.lax.dynamic_slice_in_dim(images, row * layer.stride, size, axis=2)
         patches = jax.lax.conv_general_dilated_patches(
             strip, (size, size), (layer.stride, layer.stride), "VALID", precision=Precision.HIGHEST
@@ -201,37 +201,36 @@ def _convolution_moments(
         return total + _second_moment(rows, jnp.repeat(share, width)), None
 
     inputs, _ = jax.lax.scan(add_row, jnp.zeros((into * size**2,) * 2), jnp.arange(height))
-    outputs = _second_moment(jnp.moveaxis(gradient, 1, 3).reshape(-1, out), jnp.repeat(share, places))
-    return inputs / places**2, outputs * places
+    outputs = _second_moment(jnp.moveaxis(gradient, 1, 3).reshape(-1, out), jnp.repeat(share, positions))
+    return inputs / positions**2, outputs * positions
 
 
 @sequential_vmap
 def _eigh(matrix: Square) -> tuple[Float[Array, " size"], Square]:
-    """Eigenvalues and eigenvectors, one matrix after another where there are many.
+    """Eigenvalues and eigenvectors; a batch of matrices is decomposed one by one.
 
-    A batch of matrices is divided among the threads of XLA by jaxlib 0.10 on the CPU, and the call then waits for them
-    on a thread of the same pool: as many calls at once as there are threads wait for ever. A single matrix is
-    decomposed where the call stands.
+    On the CPU, jaxlib 0.10 distributes a batch over XLA's thread pool and waits for it on a thread of the same pool, so
+    as many concurrent calls as there are threads deadlock. A single matrix is decomposed on the calling thread.
     """
     values, vectors = jnp.linalg.eigh(matrix)
     return values, vectors
 
 
 def _solve(inputs: Factor, outputs: Factor, gradient: Matrix, damping: float) -> Matrix:
-    """Q_A [(Q_Aᵀ X Q_G) / (d_A d_Gᵀ + λ)] Q_Gᵀ; in full precision, for it divides by what may be a small number."""
+    """Q_A [(Q_Aᵀ X Q_G) / (d_A d_Gᵀ + λ)] Q_Gᵀ; in full precision, because the divisor may be small."""
     with jax.default_matmul_precision("highest"):
-        turned = inputs.vectors.T @ gradient @ outputs.vectors
-        scaled = turned / (inputs.values[:, None] * outputs.values[None, :] + damping)
+        rotated = inputs.vectors.T @ gradient @ outputs.vectors
+        scaled = rotated / (inputs.values[:, None] * outputs.values[None, :] + damping)
         return inputs.vectors @ scaled @ outputs.vectors.T
 
 
 def _as_matrix(array: Array) -> Matrix:
-    """The array of a block as `into x out`."""
+    """Reshape the array of a block to `into x out`."""
     if array.ndim == 1:
         return array[None]
     return array if array.ndim == 2 else array.reshape(array.shape[0], -1).T
 
 
 def _from_matrix(matrix: Matrix, shape: tuple[int, ...]) -> Array:
-    """What `_as_matrix` was given."""
+    """Undo `_as_matrix`."""
     return matrix.reshape(shape) if len(shape) < 3 else matrix.T.reshape(shape)

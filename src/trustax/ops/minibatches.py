@@ -16,17 +16,18 @@ Batch = TypeVar("Batch")
 
 
 def shuffles(key: Key[Array, ""], count: int, size: int) -> UInt32[Array, "count size"]:
-    """The numbers below `size`, `count` times, each time in another random order.
+    """`count` random permutations of the numbers below `size`.
 
-    Each order is one sort of random numbers that carry an index in their last bits: an eighth of the time of
-    `jax.random.permutation`, which sorts pairs, and twice. Equal random parts, 64 pairs in 8192 numbers, stay in order.
+    Each permutation is one sort of random numbers that carry an index in their low bits. This takes an eighth of the
+    time of `jax.random.permutation`, which sorts pairs, and twice. Numbers whose random bits are equal (64 pairs in
+    8192 numbers) keep their order.
 
     >>> [sorted(order) for order in shuffles(jax.random.key(0), 2, 5).tolist()]
     [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
     """
-    last_bits = jnp.uint32((1 << (size - 1).bit_length()) - 1)
-    drawn = jax.random.bits(key, (count, size))
-    return jnp.sort((drawn & ~last_bits) | jnp.arange(size, dtype=jnp.uint32)[None]) & last_bits
+    low_bits = jnp.uint32((1 << (size - 1).bit_length()) - 1)
+    random_bits = jax.random.bits(key, (count, size))
+    return jnp.sort((random_bits & ~low_bits) | jnp.arange(size, dtype=jnp.uint32)[None]) & low_bits
 
 
 def over_minibatches(
@@ -36,13 +37,13 @@ def over_minibatches(
     key: Key[Array, ""],
     num_epochs: int,
     num_minibatches: int,
-    draw: Callable[[Key[Array, ""], int], Any] = lambda key, num_steps: None,
+    draw_noise: Callable[[Key[Array, ""], int], Any] = lambda key, num_steps: None,
 ) -> tuple[Carry, Metrics]:
-    """Run `step` on every minibatch of every epoch, each epoch in a new order.
+    """Run `step` on every minibatch of every epoch, and shuffle the rows for each epoch.
 
-    All leaves of `batch` share their first axis. Rows that do not fill a minibatch are dropped, others each epoch.
-    What a step needs of chance, `draw` gives, a row for each of them before the loop. Returns the last carry and the
-    metrics of every step, stacked.
+    All leaves of `batch` share their first axis. Rows that do not fill a minibatch are dropped, different ones in each
+    epoch. `draw_noise` pre-samples the noise of all steps before the loop, one row per step. Returns the last carry
+    and the stacked metrics of all steps.
 
     >>> total, _ = over_minibatches(lambda c, b, _: (c + b.sum(), {}), 0.0, jnp.ones(8), jax.random.key(0), 2, 4)
     >>> float(total)
@@ -52,9 +53,11 @@ def over_minibatches(
     size, num_steps = num_rows // num_minibatches, num_epochs * num_minibatches
     order_key, step_key = jax.random.split(key)
     rows = shuffles(order_key, num_epochs, num_rows)[:, : size * num_minibatches]
-    noise = jax.tree.map(lambda x: x.reshape(num_epochs, num_minibatches, *x.shape[1:]), draw(step_key, num_steps))
+    noise = jax.tree.map(
+        lambda x: x.reshape(num_epochs, num_minibatches, *x.shape[1:]), draw_noise(step_key, num_steps)
+    )
 
-    def one(carry: Carry, xs: tuple[Batch, Any]) -> tuple[Carry, MetricRow]:
+    def minibatch_step(carry: Carry, xs: tuple[Batch, Any]) -> tuple[Carry, MetricRow]:
         carry, metrics = step(carry, *xs)
         return carry, MetricRow.of(metrics)
 
@@ -65,7 +68,7 @@ def over_minibatches(
             return x.at[order].get(mode="promise_in_bounds").reshape(num_minibatches, size, *x.shape[1:])
 
         xs = jax.tree.map(shuffled, batch), noise
-        return jax.lax.scan(one, carry, xs, unroll=unroll_steps(on_cpu=1, on_gpu=4))
+        return jax.lax.scan(minibatch_step, carry, xs, unroll=unroll_steps(on_cpu=1, on_gpu=4))
 
     carry, metrics = jax.lax.scan(epoch, carry, (rows, noise))
     return carry, jax.tree.map(lambda x: x.reshape(num_steps, x.shape[-1]), metrics).by_name()

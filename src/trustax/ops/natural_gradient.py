@@ -1,8 +1,8 @@
-"""The curvature of a trust region: Fisher-vector products, conjugate gradients, a backtracking line search.
+"""Natural-gradient steps in a trust region: Fisher-vector products, conjugate gradients, a backtracking line search.
 
-For a small step s the divergence is a quadratic form, KL(π_θ‖π_θ₊ₛ) ≈ ½ sᵀF s, and the step that climbs a gradient g
-fastest within KL ≤ δ is the natural gradient F⁻¹g, scaled to that length. F is never formed: all functions here
-work on flat vectors and know F only by its products.
+For a small step s the divergence is a quadratic form, KL(π_θ‖π_θ₊ₛ) ≈ ½ sᵀF s, and the step of steepest ascent for a
+gradient g within KL ≤ δ is the natural gradient F⁻¹g, scaled to that length. F is never formed: all functions here work
+on flat vectors and use F only through its products with them.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Scalar = Float[Array, ""]
 Product = Callable[[Vector], Vector]
 
 MIN_GAIN = 0.1
-"""The part of the improvement promised by the gradient that a step has to deliver."""
+"""An accepted step achieves at least this fraction of the improvement that the gradient predicts."""
 
 
 def fisher_product(
@@ -31,10 +31,10 @@ def fisher_product(
 ) -> Product:
     """v ↦ F v + λ v with F = ∇²_θ Ê[KL(sg(π_θ)‖π_θ)] = Jᵀ M J, the Fisher information of a policy on a batch.
 
-    `distribution_of` gives the policy's distributions on that batch, J is its derivative and M the second derivative
-    of the mean KL in the distributions. The rest of ∇²_θ has the first derivative as a factor, which is zero where
-    both policies are the same. Leaving it out saves half of the time of a derivative of the gradient, and what is
-    left cannot have negative curvature.
+    `distribution_of` maps parameters to the policy's distributions on that batch, J is its derivative and M the second
+    derivative of the mean KL with respect to the distributions. The other term of ∇²_θ contains the first derivative
+    of the KL, which is zero where both policies are equal. Without that term the product takes half the time of a
+    derivative of the gradient, and it cannot have negative curvature.
 
     >>> from trustax.ops.distributions import Categorical
     >>> coin = lambda logit: Categorical(jnp.stack([logit, -logit], axis=-1))
@@ -44,9 +44,9 @@ def fisher_product(
     """
 
     def product(vector: Vector) -> Vector:
-        fixed, moved = jax.jvp(distribution_of, (parameters,), (vector,))
-        gradient = jax.grad(lambda new: mean_kl(fixed, new, weight))
-        _, cotangent = jax.jvp(gradient, (fixed,), (moved,))
+        distribution, tangent = jax.jvp(distribution_of, (parameters,), (vector,))
+        gradient = jax.grad(lambda new: mean_kl(distribution, new, weight))
+        _, cotangent = jax.jvp(gradient, (distribution,), (tangent,))
         _, transpose = jax.vjp(distribution_of, parameters)
         return transpose(cotangent)[0] + damping * vector
 
@@ -58,9 +58,9 @@ def conjugate_gradient(product: Product, target: Vector, num_iterations: int, to
 
         α = rᵀr / pᵀF p,   x ← x + α p,   r ← r - α F p,   p ← r + (r'ᵀr' / rᵀr) p
 
-    It rests where it is once ‖r‖² is below the tolerance, which is also where a target of zeros starts, or where
-    rounding shows it a direction without positive curvature. The iterations are run in any case, so the tolerance
-    is only there to end at zero: a coarser one leaves an error of √tolerance / λ and saves nothing.
+    x stays as it is once ‖r‖² is below the tolerance (from the start if the target is zero), or once rounding errors
+    produce a direction without positive curvature. All iterations run in any case, so the tolerance only has to
+    detect a residual of zero: a larger one would leave an error of √tolerance / λ and save nothing.
 
     >>> conjugate_gradient(lambda v: jnp.array([2.0, 4.0]) * v, jnp.ones(2), num_iterations=2).round(5)
     Array([0.5 , 0.25], dtype=float32)
@@ -83,22 +83,22 @@ def conjugate_gradient(product: Product, target: Vector, num_iterations: int, to
 
 
 def step_to_boundary(direction: Vector, product: Product, kl_target: float) -> Vector:
-    """√(2δ / xᵀF x) x: the direction, scaled to where ½ sᵀF s = δ; no step where it has no curvature.
+    """√(2δ / xᵀF x) x: the direction, scaled to the boundary ½ sᵀF s = δ; zero if it has no curvature.
 
     >>> step_to_boundary(jnp.array([3.0, 0.0]), lambda v: v, kl_target=0.5)
     Array([1., 0.], dtype=float32)
     """
     curvature = direction @ product(direction)
-    curved = curvature > 0
-    return jnp.where(curved, jnp.sqrt(2 * kl_target / jnp.where(curved, curvature, 1.0)), 0.0) * direction
+    has_curvature = curvature > 0
+    return jnp.where(has_curvature, jnp.sqrt(2 * kl_target / jnp.where(has_curvature, curvature, 1.0)), 0.0) * direction
 
 
 class LineSearch(NamedTuple):
-    """Where a line search ended."""
+    """The result of a line search."""
 
     parameters: Vector
     fraction: Scalar
-    """the part of the full step that was taken; 0 where none was accepted"""
+    """the fraction of the full step that was taken; 0 if no step was accepted"""
 
 
 def line_search(
@@ -109,12 +109,12 @@ def line_search(
     kl_limit: float,
     num_steps: int,
 ) -> LineSearch:
-    """θ + f s for the first f of 1, ½, ¼, … with gain > 0, gain > 0.1 f gᵀs and KL ≤ its limit; else θ, bit for bit.
+    """θ + f s for the first f of 1, ½, ¼, … with gain > 0, gain > 0.1 f gᵀs and KL ≤ kl_limit, or θ itself.
 
-    `measure` gives gain and KL of new parameters against the old; `expected` is gᵀs, the gain of a full step by the
-    gradient. What is not finite is not accepted.
+    `measure` returns the gain and the KL divergence of new parameters relative to the old; `expected` is gᵀs, the gain
+    of a full step that the gradient predicts. Steps with values that are not finite are rejected.
 
-    >>> def measure(x):  # promises 4, but turns down
+    >>> def measure(x):  # the slope predicts a gain of 4, but the curve bends down
     ...     return 4 * x[0] - 5 * x[0] ** 2, x[0] ** 2
     >>> line_search(measure, jnp.zeros(1), jnp.ones(1), jnp.array(4.0), kl_limit=1.0, num_steps=10)
     LineSearch(parameters=Array([0.5], dtype=float32), fraction=Array(0.5, dtype=float32))

@@ -1,7 +1,8 @@
-"""Structured observations as vectors: dictionaries, tuples and choices become numbers, one after another.
+"""Flatten structured observations: dictionaries, tuples and discrete values become one vector.
 
-It is what `gymnasium.spaces.flatten` gives for one observation, but for whole batches of them, in NumPy or JAX, and by
-plain values that fit into a file: so an agent takes what the environment returns, also where it was loaded.
+The result is that of `gymnasium.spaces.flatten`, but also for whole batches, and in NumPy or JAX. The structure is
+described by plain values that are saved with an agent, so a loaded agent takes observations as the environment returns
+them.
 """
 
 from collections.abc import Mapping
@@ -18,23 +19,23 @@ from trustax.errors import TrustaxError
 
 @dataclass(frozen=True)
 class Part:
-    """One array, or one number, of a structured observation."""
+    """One array or scalar of a structured observation."""
 
     path: tuple[str | int, ...]
-    """The keys that lead to it; none where it is all there is."""
+    """The keys that lead to it; empty if it is the whole observation."""
     shape: tuple[int, ...]
     """Its shape in one observation."""
     counts: tuple[int, ...] | None = None
-    """Of how many choices each entry is one, where entries are choices; these become one-hot vectors."""
+    """The number of choices of each entry if entries are discrete, which become one-hot vectors; else None."""
     starts: tuple[int, ...] = ()
-    """The first choice of each entry."""
+    """The smallest value of each discrete entry."""
 
     @property
     def size(self) -> int:
         return prod(self.shape) if self.counts is None else sum(self.counts)
 
     def flatten(self, value: Any) -> Any:
-        """The value as vectors; any axes may stand before its own."""
+        """Flatten a value to a vector; it may have leading batch axes."""
         array = value if isinstance(value, jax.Array) else np.asarray(value)
         batch = array.shape[: array.ndim - len(self.shape)]
         if array.shape != batch + self.shape:
@@ -52,7 +53,7 @@ class Part:
 
 
 def flatten(parts: tuple[Part, ...], observation: Any) -> Any:
-    """A structured observation, or a batch in the same structure, as vectors.
+    """Flatten a structured observation, or a batch with the same structure.
 
     >>> parts = (Part(("gear",), (), counts=(3,), starts=(1,)), Part(("speed",), (2,)))
     >>> flatten(parts, {"gear": 2, "speed": [0.5, 20.0]})
@@ -70,7 +71,7 @@ def flatten(parts: tuple[Part, ...], observation: Any) -> Any:
 def is_structured(parts: tuple[Part, ...], observation: Any) -> bool:
     """Whether an observation is as the environment returns it, and not flattened yet.
 
-    What is flat is a vector of floats; a choice that stands alone is an integer.
+    A flattened observation is a vector of floats; an observation that is a single discrete value is an integer.
     """
     if parts[0].path:
         return isinstance(observation, Mapping | tuple)

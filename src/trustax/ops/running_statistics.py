@@ -1,7 +1,7 @@
-"""Running statistics of observations and of returns, as Stable-Baselines3's `VecNormalize` keeps them.
+"""Running statistics of observations and returns, as in Stable-Baselines3's `VecNormalize`.
 
-They are part of the run state, so that a checkpoint holds them. Sums are float32: once some 1e8 samples are counted,
-further ones change the statistics no more than rounding does, which is where they should have settled anyway.
+They are part of the run state, so checkpoints include them. Sums are float32: after about 1e8 samples, further samples
+change the statistics no more than rounding does. By then the statistics should have converged.
 """
 
 import equinox as eqx
@@ -41,5 +41,5 @@ class RunningStatistics(eqx.Module):
         return jnp.clip(scaled, -LIMIT, LIMIT)
 
     def scale(self, samples: Float[Array, " env *shape"]) -> Float[Array, " env *shape"]:
-        """clip(x / std), for rewards: their sign keeps its meaning."""
+        """clip(x / std), for rewards: their sign is preserved."""
         return jnp.clip(samples / jnp.sqrt(self.variance + 1e-8)[None], -LIMIT, LIMIT)
