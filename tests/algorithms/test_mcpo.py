@@ -474,9 +474,9 @@ def test_equal_distance_is_written_only_with_ties(ties: bool) -> None:
     algorithm = change(write_ties=ties)
     one, more = jnp.float32(0.25), jnp.nextafter(jnp.float32(0.25), jnp.float32(1))
     count = jnp.array(1)
-    assert bool(algorithm._worth_writing(one, one, count)) == ties
-    assert bool(algorithm._worth_writing(more, one, count))
-    assert not bool(algorithm._worth_writing(one, more, count))
+    assert bool(algorithm._should_write(one, one, count)) == ties
+    assert bool(algorithm._should_write(more, one, count))
+    assert not bool(algorithm._should_write(one, more, count))
 
 
 def test_annealed_cost_falls_from_one_with_the_updates() -> None:
@@ -500,7 +500,7 @@ def test_the_switch_is_thrown_when_it_should_be(every: str, count: int, expected
     algorithm = change(switch_every=every)
     state = jax.jit(partial(algorithm.init, spec=SPECS["discrete"]))(jax.random.key(0))
     state = eqx.tree_at(lambda s: s.learner.adam.count, state, jnp.int32(count))
-    outside, inside = (float(algorithm._switched(state, jnp.float32(7), jnp.array(x))) for x in (True, False))
+    outside, inside = (float(algorithm._switch_beta(state, jnp.float32(7), jnp.array(x))) for x in (True, False))
     assert outside == expected
     assert inside == pytest.approx(0.01 if expected == 10 else 7)
 

@@ -1,4 +1,4 @@
-"""One file a method; `base` is the contract they all keep."""
+"""The algorithms, one file each; `base` defines their interface."""
 
 from trustax.algorithms.acktr import ACKTR
 from trustax.algorithms.base import Algorithm
@@ -23,20 +23,20 @@ ALGORITHMS: dict[str, type] = {
     "trgppo": TRGPPO,
     "acktr": ACKTR,
 }
-"""Every method by the name it has on the command line and in files."""
+"""All algorithms, by their names on the command line and in files."""
 
 
 def name_of(algorithm: Algorithm) -> str:
-    """The name under which an algorithm is listed.
+    """The name of an algorithm in `ALGORITHMS`.
 
     >>> name_of(PPO())
     'ppo'
     """
-    for name, kind in ALGORITHMS.items():
-        if type(algorithm) is kind:
+    for name, registered in ALGORITHMS.items():
+        if type(algorithm) is registered:
             return name
-    own = type(algorithm).__name__
-    raise TrustaxError(f"{own} has no name yet; give it one: trustax.algorithms.ALGORITHMS['my-method'] = {own}")
+    kind = type(algorithm).__name__
+    raise TrustaxError(f"{kind} has no name yet; give it one: trustax.algorithms.ALGORITHMS['my-method'] = {kind}")
 
 
 __all__ = [

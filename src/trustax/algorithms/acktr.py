@@ -3,9 +3,10 @@
     minimize over θ   L = -Ê[(G - V) log π(a|s)] + c₁ Ê[(G - V)²] - c₂ Ê[H]
     by θ ← θ - η ν (F + λ)⁻¹ ∇L   with   ν = min(1, √(δ/q)),   q = η² ∇Lᵀ (F + λ)⁻¹ ∇L
 
-One step an iteration, on the whole rollout: the natural gradient of actor *and* critic, whose Fisher information F is a
-Kronecker product for every layer, shortened to what the trust region δ allows and smoothed by momentum. For F, a value
-is a sample of a normal distribution around V, and the actions are those of the rollout, which are samples of π.
+Each iteration takes one step on the whole rollout: the natural gradient of actor *and* critic, whose Fisher information
+F is a Kronecker product for every layer. The step is scaled down to the trust region δ and smoothed by momentum. To
+estimate F, values are sampled from a normal distribution around V; the actions are those of the rollout, which are
+samples of π.
 
 Wu, Mansimov, Liao, Grosse, Ba: Scalable trust-region method for deep reinforcement learning using Kronecker-factored
 approximation. NeurIPS 2017. arXiv:1708.05144
@@ -39,25 +40,25 @@ class ACKTR:
     """Actor-critic using Kronecker-factored trust region (Wu et al. 2017)."""
 
     learning_rate: float = 0.25
-    """Step size at the start, once momentum has gathered (η)."""
+    """Initial step size, once momentum has built up (η)."""
     decay_learning_rate: bool = True
-    """Decay the learning rate linearly to zero over the run; the trust region is measured at η all along."""
+    """Decay the learning rate linearly to zero over the run; the trust region always uses η."""
     momentum: float = 0.9
-    """How much of a step the next one keeps; a new direction enters at learning_rate * (1 - momentum)."""
+    """Momentum of the steps; a new direction enters with learning_rate * (1 - momentum)."""
     kl_target: float = 0.01
-    """The trust region of a step (δ): 0.01 in the tables of MCPO's paper, 0.001 in the code that is in use."""
+    """Trust region of a step (δ): 0.01 in the tables of the MCPO paper, 0.001 in widely used code."""
     damping: float = 0.01
     """Added to the eigenvalues of the Fisher information (λ)."""
     statistics_decay: float = 0.99
-    """How much of the Kronecker factors an iteration keeps."""
+    """Decay of the running averages of the Kronecker factors, per iteration."""
     eigen_interval: int = 10
-    """Iterations between two decompositions of the Kronecker factors."""
+    """Iterations between eigendecompositions of the Kronecker factors."""
     value_noise: float = 1.0
-    """Standard deviation of a value, where the Fisher information takes it for a random number."""
+    """Standard deviation of the sampled values in the Fisher information."""
     discount: float = 0.99
     """Discount factor γ."""
     gae_lambda: float = 0.95
-    """λ of generalised advantage estimation."""
+    """λ of generalized advantage estimation."""
     value_cost: float = 0.5
     """Weight of the value loss (c₁)."""
     entropy_cost: float = 0.01
@@ -74,8 +75,8 @@ class ACKTR:
     ) -> tuple[ACKTRState, Metrics]:
         """Estimate F, then take one step.
 
-        What is due follows from the number of the iteration, and not from a counter in the state, because that number
-        is the same for all seeds: a condition on it stays a condition when the update is mapped over them.
+        The interval of the decompositions depends on the iteration number and not on a counter in the state: the number
+        is the same for all seeds, so the conditional remains a conditional when the update is mapped over seeds.
         """
         batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
         curvature = self._estimate(state, batch, progress, key)
@@ -98,14 +99,14 @@ class ACKTR:
         }
 
     def _estimate(self, state: ACKTRState, batch: Batch, progress: Progress, key: Key[Array, ""]) -> KroneckerFactors:
-        """F with this rollout in it."""
+        """Update F with this rollout."""
         noise = self.value_noise * jax.random.normal(key, batch.weight.shape)
         factors = fisher_factors(state.policy, batch.observation, batch.action, noise, batch.weight)
         averaged = state.curvature.average(factors, self.statistics_decay, progress.iteration == 0)
         return averaged.decompose(progress.iteration % self.eigen_interval == 0)
 
     def _loss(self, policy: Policy, batch: Batch) -> tuple[Float[Array, ""], Metrics]:
-        """L; the advantage is G - V as it is, neither standardized nor a path for the gradient."""
+        """L, with the advantage G - V, which is not standardized and receives no gradient."""
         distribution, value = policy.batch(batch.observation)
         advantage = stop_gradient(batch.value_target - value)
         gain = expectation(advantage * distribution.log_prob(batch.action), batch.weight)

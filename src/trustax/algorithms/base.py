@@ -1,7 +1,7 @@
-"""The contract of an algorithm, and what all of them do alike before and after their own equation.
+"""The interface of an algorithm.
 
-An algorithm is a frozen dataclass of hyperparameters with two pure functions. It knows nothing of environments,
-files, clocks or loggers, and it is final: methods share functions, never behaviour by inheritance.
+An algorithm is a frozen dataclass of hyperparameters with two pure functions. It does not access environments, files,
+clocks or loggers. Algorithms share code through functions, not by overriding inherited methods.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -13,17 +13,17 @@ from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
 class LearnerState(Protocol):
-    """Everything an algorithm remembers; a pytree of arrays."""
+    """Everything an algorithm keeps between updates; a pytree of arrays."""
 
     @property
     def policy(self) -> Policy:
-        """The policy that acts."""
+        """The policy that collects the next rollout."""
         ...
 
 
 @runtime_checkable
 class Algorithm(Protocol):
-    """Two pure functions; both may be compiled, and mapped over seeds."""
+    """Hyperparameters and two pure functions, which are compiled and mapped over seeds."""
 
     @property
     def discount(self) -> float: ...
@@ -33,5 +33,8 @@ class Algorithm(Protocol):
         ...
 
     def update(self, state: Any, rollout: Rollout, progress: Progress, key: Key[Array, ""]) -> tuple[Any, Metrics]:
-        """Learn from one rollout of `state.policy`. A metric is a scalar, or a series with one entry an update."""
+        """Learn from one rollout of `state.policy`.
+
+        A metric is a scalar, or a series with one entry per gradient update.
+        """
         ...

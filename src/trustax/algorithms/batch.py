@@ -1,4 +1,4 @@
-"""A rollout as a batch of samples, and a policy evaluated on it: where every method begins."""
+"""Turn a rollout into a batch of samples, and evaluate a policy on it."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from trustax.types import Rollout
 
 
 class Batch(eqx.Module):
-    """A rollout as a set of samples, with all that the old policy has to say of them."""
+    """A rollout as a flat batch of samples, with the outputs of the old policy on them."""
 
     observation: Shaped[Array, "batch ..."]
     action: Shaped[Array, "batch ..."]
@@ -25,11 +25,11 @@ class Batch(eqx.Module):
     old_log_prob: Float[Array, " batch"]
     old_value: Float[Array, " batch"]
     extra: Any = None
-    """what a method adds to each sample"""
+    """what an algorithm adds to each sample"""
 
 
 class Evaluation(eqx.Module):
-    """What a policy says of the samples of a batch."""
+    """The outputs of a policy on a batch."""
 
     distribution: Distribution
     value: Float[Array, " batch"]
@@ -37,20 +37,20 @@ class Evaluation(eqx.Module):
 
 
 def make_batch(policy: Policy, rollout: Rollout, discount: float, gae_lambda: float) -> Batch:
-    """Evaluate the policy that collected the rollout, and estimate advantages and value targets.
+    """Evaluate the policy that collected the rollout, and compute advantages and value targets.
 
-    Advantages are standardized once over the rollout; the value target is G = Â + V_old with Â as estimated.
+    Advantages are standardized once over the rollout; the value target is G = Â + V_old with the unstandardized Â.
     """
     time, env = rollout.reward.shape
-    seen = rollout.observation.reshape((time + 1) * env, *rollout.observation.shape[2:])
-    distribution, values = policy.batch(seen)
+    observation = rollout.observation.reshape((time + 1) * env, *rollout.observation.shape[2:])
+    distribution, values = policy.batch(observation)
     value = values.reshape(time + 1, env)
     advantage = gae(rollout.reward, value, rollout.terminated, rollout.truncated, discount, gae_lambda)
     num_samples = time * env
     action = rollout.action.reshape(num_samples, *rollout.action.shape[2:])
     old_distribution = jax.tree.map(lambda x: x[:num_samples], distribution)
     return Batch(
-        observation=seen[:num_samples],
+        observation=observation[:num_samples],
         action=action,
         advantage=standardize(advantage, rollout.weight).reshape(num_samples),
         value_target=(advantage + value[:-1]).reshape(num_samples),

@@ -1,8 +1,8 @@
-"""Proximal policy optimisation with a clipped objective.
+"""Proximal policy optimization with a clipped objective.
 
     maximize over θ   Ê[min(τ(θ) A, clip(τ(θ), 1-ε, 1+ε) A)]
 
-The ratio τ = π_θ(a|s) / π_old(a|s) earns nothing by leaving [1-ε, 1+ε]: a trust region without a distance.
+The ratio τ = π_θ(a|s) / π_old(a|s) gains nothing by leaving [1-ε, 1+ε]: a trust region without an explicit distance.
 
 Schulman, Wolski, Dhariwal, Radford, Klimov: Proximal Policy Optimization Algorithms. 2017. arXiv:1707.06347
 """
@@ -20,10 +20,10 @@ from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 @dataclass(frozen=True, kw_only=True)
 class PPO(FirstOrder):
-    """Proximal policy optimisation with a clipped objective (Schulman et al. 2017)."""
+    """Proximal policy optimization with a clipped objective (Schulman et al. 2017)."""
 
     clip_range: float = 0.2
-    """How far the ratio of new to old probability may move and still earn (ε)."""
+    """Clip range of the ratio of new to old probability (ε)."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
         return init_actor_critic(self, key, spec)

@@ -2,8 +2,8 @@
 
     maximize over θ   Ê[min(τ(θ) A, clip(τ(θ), lₜ, uₜ) A)]
 
-PPO whose clip range is a sample's own: as far as the ratio could move within a trust region {π : KL ≤ δ} around the old
-policy. Unlikely actions get more room, so that exploration is not cut short. See `trustax.ops.clip_ranges`.
+PPO with a clip range for each sample: as far as the ratio can move within a trust region {π : KL ≤ δ} around the old
+policy. Unlikely actions get a wider range, which leaves room for exploration. See `trustax.ops.clip_ranges`.
 
 Wang, He, Tan, Gan: Trust Region-Guided Proximal Policy Optimization. NeurIPS 2019. arXiv:1901.10314
 """
@@ -27,11 +27,11 @@ class TRGPPO(FirstOrder):
     """Trust region-guided PPO (Wang et al. 2019)."""
 
     clip_range: float = 0.2
-    """Continuous actions: the smallest upper clip range (ε); the trust region is as large as that takes."""
+    """Continuous actions: the smallest upper clip range (ε), which determines the size of the trust region."""
     kl_radius: float = 0.001
-    """Discrete actions: the trust region (δ); its clip ranges shrink linearly over the run."""
+    """Discrete actions: the trust region (δ); the clip ranges decay linearly over the run."""
     initial_log_std: float = 0.0
-    """Continuous actions: log σ at the start; the authors take -1.34 for HalfCheetah and Humanoid."""
+    """Continuous actions: initial log σ; the authors use -1.34 for HalfCheetah and Humanoid."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
         return init_actor_critic(self, key, spec, self.initial_log_std)
@@ -44,7 +44,7 @@ class TRGPPO(FirstOrder):
         return improve(self, self._objective, state, batch, progress, key)
 
     def _bounds(self, batch: Batch, progress: Progress) -> tuple[Float[Array, " batch"], Float[Array, " batch"]]:
-        """lₜ and uₜ, which the old policy alone determines; several choices are one, by their joint probability."""
+        """lₜ and uₜ, which depend only on the old policy; several choices count as one joint choice."""
         old = batch.old_distribution
         if isinstance(old, DiagonalGaussian):
             return gaussian_bounds((batch.action - old.mean) * jnp.exp(-old.log_std), self.clip_range)

@@ -1,10 +1,11 @@
-"""Trust-region policy optimisation.
+"""Trust-region policy optimization.
 
     maximize over θ   Ê[τ(θ) A]   subject to   Ê[KL(π_old‖π_θ)] ≤ δ
 
-One step an iteration, on the whole rollout: the natural gradient F⁻¹g, by conjugate gradients, goes to the boundary of
-the region as its Fisher information F sees it, and back by halves until the surrogate has improved and the true
-divergence is at most 1.5 δ. No optimiser and no minibatches for the policy; the critic is fitted afterwards.
+Each iteration takes one step on the whole rollout. Conjugate gradients compute the natural gradient F⁻¹g, which is
+scaled to the boundary of the trust region, where the Fisher information F approximates the divergence. A line search
+then halves the step until the surrogate has improved and the exact divergence is at most 1.5 δ. The policy needs no
+optimizer and no minibatches; the critic is fitted afterwards.
 
 Schulman, Levine, Moritz, Jordan, Abbeel: Trust Region Policy Optimization. ICML 2015. arXiv:1502.05477
 """
@@ -30,7 +31,7 @@ from trustax.ops.objectives import explained_variance, mean_entropy, mean_kl, sq
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 KL_SLACK = 1.5
-"""An accepted step has a divergence of at most this times δ; the quadratic form that sets its length is not exact."""
+"""The divergence of an accepted step is at most this factor times δ; the quadratic form is only an approximation."""
 
 Vector = Float[Array, " parameter"]
 Scalar = Float[Array, ""]
@@ -40,24 +41,24 @@ Network = Callable[[Any], tuple[Distribution, Scalar]]
 class TRPOState(eqx.Module):
     policy: Policy
     critic_adam: AdamState
-    """the moments of the critic's optimiser, where epochs fit it"""
+    """the state of the critic's optimizer (epochs)"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TRPO:
-    """Trust-region policy optimisation (Schulman et al. 2015)."""
+    """Trust-region policy optimization (Schulman et al. 2015)."""
 
     kl_target: float = 0.01
     """The KL divergence of old and new policy that one step aims at (δ)."""
     damping: float = 0.1
     """Added to the diagonal of the Fisher information (λ)."""
     cg_iterations: int = 10
-    """Iterations of conjugate gradients."""
+    """Iterations of the conjugate gradient method."""
     line_search_steps: int = 10
-    """How many lengths of the step are tried, each half of the one before, until it is given up."""
+    """Maximum number of step lengths to try, each half of the one before."""
     value_fit: Literal["lbfgs", "epochs"] = "epochs"
-    """How the critic is fitted: by L-BFGS on the whole rollout, or by epochs of Adam on minibatches. Epochs ended
-    level on Pendulum, were steadier on CartPole, and an update of three seeds took a quarter of the time."""
+    """How the critic is fitted: by L-BFGS on the whole rollout, or by epochs of Adam on minibatches. Epochs reached the
+    same return on Pendulum, were more stable on CartPole, and took a quarter of the time per update of three seeds."""
     value_iterations: int = 25
     """Iterations of L-BFGS (lbfgs)."""
     value_weight_decay: float = 1e-3
@@ -71,7 +72,7 @@ class TRPO:
     discount: float = 0.99
     """Discount factor γ."""
     gae_lambda: float = 0.95
-    """λ of generalised advantage estimation."""
+    """λ of generalized advantage estimation."""
     hidden_sizes: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers of actor and critic; image networks have their own."""
 
@@ -83,9 +84,9 @@ class TRPO:
     def update(
         self, state: TRPOState, rollout: Rollout, progress: Progress, key: Key[Array, ""]
     ) -> tuple[TRPOState, Metrics]:
-        """Advantages by the critic as it was; then the policy; then the critic.
+        """Compute advantages with the old critic, then update the policy, then the critic.
 
-        The critic comes last because a step of an image network moves the features that it reads.
+        The critic comes last because in an image network the policy step changes the features that the critic reads.
         """
         batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
         policy, metrics = self._step(state.policy, batch)
@@ -101,36 +102,36 @@ class TRPO:
         return TRPOState(policy, critic_adam), metrics
 
     def _step(self, old: Policy, batch: Batch) -> tuple[Policy, Metrics]:
-        """Move all that reaches the distribution: the actor, and the torso that an image network shares.
+        """Update the parameters that affect the distribution: the actor and the shared torso of an image network.
 
-        What only the critic reads has gradient and curvature zero, so it rests without being masked.
+        Parameters that only the critic uses have zero gradient and curvature, so they stay unchanged without a mask.
         """
         weight = batch.weight
 
-        def of(parameters: Vector) -> Evaluation:
+        def evaluate_at(parameters: Vector) -> Evaluation:
             return evaluate(Policy(parameters, old.architecture), batch)
 
-        def gain_of(parameters: Vector) -> Scalar:
-            return surrogate(of(parameters).ratio, batch.advantage, weight)
+        def surrogate_gain(parameters: Vector) -> Scalar:
+            return surrogate(evaluate_at(parameters).ratio, batch.advantage, weight)
 
-        old_gain, gradient = jax.value_and_grad(gain_of)(old.parameters)
-        product = fisher_product(lambda x: of(x).distribution, old.parameters, weight, self.damping)
+        old_gain, gradient = jax.value_and_grad(surrogate_gain)(old.parameters)
+        product = fisher_product(lambda x: evaluate_at(x).distribution, old.parameters, weight, self.damping)
         direction = conjugate_gradient(product, gradient, self.cg_iterations)
         step = step_to_boundary(direction, product, self.kl_target)
 
         def measure(parameters: Vector) -> tuple[Scalar, Scalar]:
-            kl = mean_kl(batch.old_distribution, of(parameters).distribution, weight)
-            return gain_of(parameters) - old_gain, kl
+            kl = mean_kl(batch.old_distribution, evaluate_at(parameters).distribution, weight)
+            return surrogate_gain(parameters) - old_gain, kl
 
-        found = line_search(
+        result = line_search(
             measure, old.parameters, step, gradient @ step, KL_SLACK * self.kl_target, self.line_search_steps
         )
-        new = of(found.parameters)
-        return Policy(found.parameters, old.architecture), {
+        new = evaluate_at(result.parameters)
+        return Policy(result.parameters, old.architecture), {
             "train/policy_gradient_loss": -surrogate(new.ratio, batch.advantage, weight),
             "train/entropy_loss": -mean_entropy(new.distribution, weight),
             "train/approx_kl": mean_kl(batch.old_distribution, new.distribution, weight),
-            "train/step_fraction": found.fraction,
+            "train/step_fraction": result.fraction,
             "train/gradient_norm": jnp.linalg.norm(gradient),
         }
 
@@ -138,24 +139,24 @@ class TRPO:
         self, policy: Policy, adam: AdamState, batch: Batch, key: Key[Array, ""]
     ) -> tuple[Policy, AdamState]:
         """minimize over the critic's c   Ê[(V_c - G)²] + d ‖c‖²"""
-        import optax  # for this alone, and slow to import
+        import optax  # only used here, and slow to import
 
         critic, with_critic = _split(policy)
 
-        def loss_of(critic: Vector) -> Scalar:
+        def critic_loss(critic: Vector) -> Scalar:
             error = _value_loss(with_critic(critic), batch)
             return error + self.value_weight_decay * jnp.sum(critic**2)
 
-        optimiser = optax.lbfgs()
-        value_and_gradient = optax.value_and_grad_from_state(loss_of)
+        optimizer = optax.lbfgs()
+        value_and_gradient = optax.value_and_grad_from_state(critic_loss)
 
         def iterate(_: Any, carry: tuple[Vector, Any]) -> tuple[Vector, Any]:
             critic, state = carry
             value, gradient = value_and_gradient(critic, state=state)
-            move, state = optimiser.update(gradient, state, critic, value=value, grad=gradient, value_fn=loss_of)
-            return critic + move, state
+            step, state = optimizer.update(gradient, state, critic, value=value, grad=gradient, value_fn=critic_loss)
+            return critic + step, state
 
-        critic, _ = jax.lax.fori_loop(0, self.value_iterations, iterate, (critic, optimiser.init(critic)))
+        critic, _ = jax.lax.fori_loop(0, self.value_iterations, iterate, (critic, optimizer.init(critic)))
         return Policy(flatten(with_critic(critic)), policy.architecture), adam
 
     def _fit_by_epochs(
@@ -164,9 +165,9 @@ class TRPO:
         """minimize over the critic's c   Ê[(V_c - G)²]"""
         critic, with_critic = _split(policy)
 
-        def step(carry: tuple[Vector, AdamState], rows: Batch, chance: None) -> tuple[Any, Metrics]:
+        def step(carry: tuple[Vector, AdamState], minibatch: Batch, noise: None) -> tuple[Any, Metrics]:
             critic, adam = carry
-            gradient = jax.grad(lambda critic: _value_loss(with_critic(critic), rows))(critic)
+            gradient = jax.grad(lambda critic: _value_loss(with_critic(critic), minibatch))(critic)
             critic, adam, _ = adam_step(critic, gradient, adam, self.learning_rate, max_gradient_norm=inf)
             return (critic, adam), {}
 
@@ -175,9 +176,9 @@ class TRPO:
 
 
 def _split(policy: Policy) -> tuple[Vector, Callable[[Vector], Network]]:
-    """The numbers that the critic alone reads, and the network as a function of them.
+    """The parameters that only the critic uses, and the network as a function of them.
 
-    In an image network they are those of its head: the torso belongs to the trust region.
+    In an image network they are those of the critic's head: the torso belongs to the trust region.
     """
     network = policy.architecture.unflatten(policy.parameters)
     critic, restore = ravel_pytree(network.critic)

@@ -1,4 +1,4 @@
-"""Memory-Constrained Policy Optimization: the method, its attention and its memory of past policies."""
+"""Memory-Constrained Policy Optimization: the algorithm, its attention network and its memory of past policies."""
 
 from trustax.algorithms.mcpo.mcpo import MCPO, MCPOState
 

@@ -1,4 +1,4 @@
-"""The attention network f_φ: from what is known of three policies to weights over the memory."""
+"""The attention network f_φ, which maps features of three policies to weights over the memory."""
 
 from math import sqrt
 
@@ -9,9 +9,9 @@ from jaxtyping import Array, Bool, Float, Key
 
 
 class Attention(eqx.Module):
-    """One hidden layer of N rectified units, then a softmax over the N ranks of the memory.
+    """One hidden layer of N ReLU units, then a softmax over the N ranks of the memory.
 
-    The biases of a layer are its last row: so a layer is one array, and a step of Adam two operations and not four.
+    The biases of a layer are its last row, so a layer is one array and a step of Adam takes two operations, not four.
     """
 
     hidden_layer: Float[Array, "context_and_bias slot"]
@@ -19,7 +19,7 @@ class Attention(eqx.Module):
 
     @classmethod
     def init(cls, key: Key[Array, ""], num_features: int, memory_size: int) -> "Attention":
-        """Uniform in ±1/√fan_in: small, so that attention starts out nearly even."""
+        """Uniform in ±1/√fan_in: small, so that the initial attention is nearly uniform."""
         keys = jax.random.split(key)
 
         def layer(key: Key[Array, ""], fan_in: int) -> Array:
@@ -33,7 +33,7 @@ class Attention(eqx.Module):
     ) -> Float[Array, " rank"]:
         """Weights that sum to 1 over the filled ranks and are exactly 0 elsewhere.
 
-        `dropout_mask` multiplies the hidden units: a dropout mask while training, ones otherwise.
+        `dropout_mask` multiplies the hidden units; without dropout it is all ones.
         """
         hidden = jax.nn.relu(_affine(context, self.hidden_layer)) * dropout_mask
         return jax.nn.softmax(_affine(hidden, self.output_layer), where=filled)
@@ -44,9 +44,9 @@ def _affine(x: Float[Array, " into"], layer: Float[Array, "into_and_bias out"]) 
 
 
 def dropout_masks(key: Key[Array, ""], num_masks: int, size: int, rate: float) -> Float[Array, "mask slot"]:
-    """Zero with probability `rate`, else 1/(1 - rate), so that the expectation is 1."""
+    """Masks that are 0 with probability `rate` and otherwise 1/(1 - rate), so that their expectation is 1."""
     if rate == 0.0:
         return jnp.ones((num_masks, size))
-    # Drawn as one row: of rows of this length the compiler makes many times as much code.
+    # Sampled as one long row: for many short rows the compiler generates many times as much code.
     mask = jax.random.bernoulli(key, 1 - rate, (num_masks * size,))
     return mask.reshape(num_masks, size) / (1 - rate)

@@ -3,12 +3,13 @@
     maximize over θ   Ê[τ(θ) A] - β Ê[(1-αₜ) KL(π_old‖π_θ) + αₜ KL(π_ψ‖π_θ)]          (Eq. 3)
     maximize over φ   Ê[τ(ψ) A]   with   ψ = Σⱼ f_φ(v)ⱼ θⱼ                             (Eqs. 5, 1)
 
-The new policy is held by two trust regions: that of the policy which collected the data, and that of a *virtual
-policy* ψ, which a learned attention mixes from a memory of past policies. Where ψ promises more than the old policy,
-α gives its region more weight; when the new policy is farther from the old one than ψ is, β pulls hard.
+Two trust regions constrain the new policy: one around the policy that collected the data, and one around a *virtual
+policy* ψ, a mixture of past policies in a memory with weights from a learned attention network. If the estimated return
+of ψ is higher than that of the old policy, α gives its region more weight; if the new policy is farther from the old
+one than ψ is, β is large.
 
 Le, George, Abdolshah, Nguyen, Do, Gupta, Venkatesh: Learning to Constrain Policy Optimization with Virtual Trust
-Region. NeurIPS 2022. arXiv:2204.09315. What the paper leaves open, and how it is settled here: docs/fidelity.md.
+Region. NeurIPS 2022. arXiv:2204.09315. For choices that the paper leaves open see docs/fidelity.md.
 """
 
 from dataclasses import dataclass
@@ -33,22 +34,22 @@ from trustax.ops.objectives import adapt_kl_cost, expectations, mean_kl, surroga
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 CONTEXT_LIMIT = 100.0
-"""The context is clipped to ± this, so that one wild feature cannot blind the attention."""
+"""The context is clipped to ± this value, so that one extreme feature cannot saturate the attention."""
 KL_COST_MAX_LIMITS = 0.1, 100.0
-"""An adapted β_max stays between these."""
+"""Bounds of an adaptive β_max."""
 
 
 class MCPOState(eqx.Module):
     learner: ActorCritic
-    """θ, actor and critic, with its optimiser"""
+    """θ, actor and critic, with its optimizer"""
     attention: Attention
     """φ"""
     attention_adam: AdamState
     memory: PolicyMemory
     virtual: Policy
-    """ψ of the last update: ψ_old of the next"""
+    """ψ of the last update, which is ψ_old of the next"""
     kl_cost: Float[Array, ""]
-    """β_max (switching) or β (adaptive), where it adapts from iteration to iteration"""
+    """β_max (switching) or β (adaptive), if it adapts from iteration to iteration"""
 
     @property
     def policy(self) -> Policy:
@@ -81,38 +82,38 @@ class MCPO(FirstOrder):
     """Memory-Constrained Policy Optimization (Le et al. 2022)."""
 
     memory_size: int = 10
-    """How many past policies are remembered (N)."""
+    """Number of past policies in the memory (N)."""
     virtual_policy: Literal["attention", "mean"] = "attention"
-    """How the virtual policy is mixed from the memory: by learned attention, or as its plain mean ("Mean ψ")."""
+    """How past policies are combined into the virtual policy: by learned attention, or by their mean ("Mean ψ")."""
     trust_region_weight: Literal["adaptive"] | float = "adaptive"
-    """α, the weight of the virtual trust region against the old policy's: per sample, or a constant in [0, 1]."""
+    """α, the weight of the virtual trust region relative to the old policy's: per sample, or a constant in [0, 1]."""
     kl_cost_rule: Literal["switching", "annealed", "adaptive", "fixed"] = "switching"
-    """β, the weight of both regions: the paper's switch, 1 falling to 0, a target for the KL, or constant."""
+    """β, the weight of both regions: switched as in the paper, annealed to 0, adapted to a KL target, or fixed."""
     kl_cost_min: float = 0.01
     """β while the new policy is nearer to the old one than the virtual policy is (switching)."""
     kl_cost_max: float = 10.0
     """β once it is farther away (switching), or where that starts if it adapts."""
     kl_cost_max_target: float = 0.01
-    """The KL divergence of old and new policy that β_max adapts to, iteration by iteration; 0 keeps kl_cost_max."""
+    """KL divergence of old and new policy that β_max adapts to after each iteration; 0 keeps kl_cost_max."""
     switch_every: Literal["epoch", "minibatch"] = "epoch"
-    """When β is decided (switching): at the first minibatch of an epoch, for all of it, or at every minibatch."""
+    """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch."""
     kl_cost: float = 1.0
-    """β (fixed), or where it starts (adaptive)."""
+    """β (fixed), or its initial value (adaptive)."""
     kl_target: float = 0.03
-    """The KL divergence of old and new policy that β steers to (adaptive)."""
+    """KL divergence of old and new policy that β adapts to (adaptive)."""
     write_rule: Literal["diversity", "interval"] = "diversity"
-    """Remember a policy when it is farther from the virtual policy than the old one is, or at an interval."""
+    """When to remember a policy: if it is farther from the virtual policy than the old one is, or at intervals."""
     write_interval: int = 10
-    """Updates between two writes (interval)."""
+    """Updates between writes (interval)."""
     write_ties: bool = False
-    """Also write at equal distance, as in Eq. 2; Algorithm 1 does not."""
+    """Also write at equal distances, as in Eq. 2; Algorithm 1 does not."""
     context_features: Literal["all", "half"] = "all"
-    """What attention sees: all 12 features, or only distances and returns."""
+    """Input of the attention network: all 12 features, or only the distances and returns."""
     dropout: float = 0.5
-    """Dropout rate of the attention network while training."""
+    """Dropout rate of the attention network."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> MCPOState:
-        learner = init_actor_critic(self, key, spec)  # with the key itself: one seed is one policy, for every method
+        learner = init_actor_critic(self, key, spec)  # unsplit key: the same initial policy for all algorithms
         num_features = 12 if self.context_features == "all" else 6
         attention = Attention.init(jax.random.fold_in(key, 1), num_features, self.memory_size)
         return MCPOState(
@@ -131,31 +132,31 @@ class MCPO(FirstOrder):
         batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
 
         def step(carry: Any, minibatch: Batch, dropout_mask: Float[Array, " slot"]) -> tuple[Any, Metrics]:
-            # Algorithm 1 writes at the end of an update. Doing it when the next one begins is the same, and lets the
-            # memory be changed in place, because all that is read of it is read after.
+            # Algorithm 1 writes at the end of an update. Writing at the start of the next one is equivalent, and allows
+            # an update in place, because all reads of the memory come after the write.
             state, should_write, beta = carry
-            return self._step(_written(state, should_write), beta, minibatch, progress, dropout_mask)
+            return self._step(_write_policy(state, should_write), beta, minibatch, progress, dropout_mask)
 
         draw = partial(dropout_masks, size=self.memory_size, rate=self.dropout)
         (state, should_write, _), metrics = over_minibatches(
             step, (state, jnp.zeros((), bool), state.kl_cost), batch, key, self.num_epochs, self.num_minibatches, draw
         )
-        state = _written(state, should_write)
+        state = _write_policy(state, should_write)
         metrics |= batch_metrics(self, batch, progress)
         if self._adapts_kl_cost_max:
             metrics |= {"mcpo/beta_max": state.kl_cost}
-            kl_cost = jnp.clip(self._adapted(state, batch, self.kl_cost_max_target), *KL_COST_MAX_LIMITS)
+            kl_cost = jnp.clip(self._adapt_kl_cost(state, batch, self.kl_cost_max_target), *KL_COST_MAX_LIMITS)
             state = eqx.tree_at(lambda s: s.kl_cost, state, kl_cost)
         elif self.kl_cost_rule == "adaptive":
-            state = eqx.tree_at(lambda s: s.kl_cost, state, self._adapted(state, batch, self.kl_target))
+            state = eqx.tree_at(lambda s: s.kl_cost, state, self._adapt_kl_cost(state, batch, self.kl_target))
         return state, metrics
 
     @property
     def _adapts_kl_cost_max(self) -> bool:
         return self.kl_cost_rule == "switching" and self.kl_cost_max_target > 0
 
-    def _adapted(self, state: MCPOState, batch: Batch, kl_target: float) -> Float[Array, ""]:
-        """β or β_max after an iteration, by how far the policy has moved in it."""
+    def _adapt_kl_cost(self, state: MCPOState, batch: Batch, kl_target: float) -> Float[Array, ""]:
+        """β or β_max after an iteration, adapted to the KL divergence of that iteration."""
         kl = mean_kl(batch.old_distribution, evaluate(state.policy, batch).distribution, batch.weight)
         return adapt_kl_cost(state.kl_cost, kl, kl_target)
 
@@ -167,7 +168,7 @@ class MCPO(FirstOrder):
         progress: Progress,
         dropout_mask: Float[Array, " slot"],
     ) -> tuple[tuple[MCPOState, Bool[Array, ""], Float[Array, ""]], Metrics]:
-        """One minibatch: mix ψ, step θ and φ. Also returns whether to remember the new θ, and β for the next one."""
+        """Compute ψ, then update θ and φ. Also returns whether to write the new θ, and β for the next minibatch."""
         old, weight = batch.old_distribution, batch.weight
         new = evaluate(state.policy, batch)
         context, old_to_new = self._context(new, evaluate(state.virtual, batch), batch)
@@ -176,7 +177,7 @@ class MCPO(FirstOrder):
         old_to_virtual, mean_alpha, return_virtual = expectations(
             [old.kl(virtual.distribution), alpha, virtual.evaluation.ratio * batch.advantage], weight
         )
-        beta = self._switched(state, beta, old_to_new > old_to_virtual)
+        beta = self._switch_beta(state, beta, old_to_new > old_to_virtual)
 
         def objective(
             new: Evaluation, batch: Batch, remaining: Float[Array, ""]
@@ -194,9 +195,9 @@ class MCPO(FirstOrder):
             self.max_gradient_norm,
         )
         new_to_virtual = mean_kl(evaluate(learner.policy, batch).distribution, virtual.distribution, weight)
-        should_write = self._worth_writing(new_to_virtual, old_to_virtual, learner.adam.count)
-        # Nothing is remembered of an update that broke. It also says that the memory is written only after φ's gradient
-        # has read it: not knowing this, the compiler copies the whole memory before each write.
+        should_write = self._should_write(new_to_virtual, old_to_virtual, learner.adam.count)
+        # An update with a non-finite gradient is not written. This also makes the write depend on φ's gradient, which
+        # reads the memory: without the dependency, the compiler copies the whole memory before each write.
         should_write &= jnp.isfinite(attention_norm)
         metrics |= {
             "mcpo/alpha": mean_alpha,
@@ -234,10 +235,10 @@ class MCPO(FirstOrder):
     def _mix(
         self, state: MCPOState, context: Float[Array, " context"], batch: Batch, dropout_mask: Float[Array, " slot"]
     ) -> tuple[Virtual, Attention]:
-        """ψ (Eq. 1), and the gradient of -Ê[τ(ψ) A] in φ (Eq. 5), which passes through the weights alone."""
+        """ψ (Eq. 1), and the gradient of -Ê[τ(ψ) A] with respect to φ (Eq. 5), which flows only through the weights."""
         filled = state.memory.filled
 
-        def loss_of(attention: Attention) -> tuple[Float[Array, ""], Virtual]:
+        def attention_loss(attention: Attention) -> tuple[Float[Array, ""], Virtual]:
             mean = self.virtual_policy == "mean"
             weights = filled / jnp.sum(filled) if mean else attention(context, filled, dropout_mask)
             policy = Policy(state.memory.mix(weights), state.policy.architecture)  # Eq. 1
@@ -245,7 +246,7 @@ class MCPO(FirstOrder):
             loss = -surrogate(evaluation.ratio, batch.advantage, batch.weight)  # Eq. 5
             return loss, Virtual(policy, evaluation, weights)
 
-        gradient, virtual = jax.grad(loss_of, has_aux=True)(state.attention)
+        gradient, virtual = jax.grad(attention_loss, has_aux=True)(state.attention)
         return virtual, gradient
 
     def _alpha(self, virtual: Virtual, batch: Batch) -> Float[Array, " batch"]:
@@ -254,11 +255,12 @@ class MCPO(FirstOrder):
             return jax.nn.sigmoid((virtual.evaluation.ratio - 1) * batch.advantage)
         return jnp.full_like(batch.advantage, self.trust_region_weight)
 
-    def _switched(self, state: MCPOState, beta: Float[Array, ""], outside: Bool[Array, ""]) -> Float[Array, ""]:
+    def _switch_beta(self, state: MCPOState, beta: Float[Array, ""], outside: Bool[Array, ""]) -> Float[Array, ""]:
         """Eq. 4: β_max where the new policy is farther from the old one than ψ is (`outside`), else β_min.
 
-        The paper does not say how often. Decided at every minibatch, β sits at β_max nearly always, because ψ follows
-        θ; decided once an epoch, epochs that explore alternate with epochs that return into the two regions.
+        The paper does not say how often β switches. If it switches at every minibatch, it is almost always β_max,
+        because ψ follows θ. If it switches once per epoch, epochs of exploration alternate with epochs that return
+        into the two regions.
         """
         if self.kl_cost_rule != "switching":
             return jnp.array(self.kl_cost, jnp.float32) if self.kl_cost_rule == "fixed" else state.kl_cost
@@ -272,16 +274,16 @@ class MCPO(FirstOrder):
     def _distance(
         self, alpha: Float[Array, " batch"], batch: Batch, virtual: Virtual, new: Evaluation
     ) -> Float[Array, " batch"]:
-        """(1-αₜ) KL(π_old‖π_θ) + αₜ KL(π_ψ‖π_θ); only θ moves."""
+        """(1-αₜ) KL(π_old‖π_θ) + αₜ KL(π_ψ‖π_θ), with a gradient only for θ."""
         to_old = batch.old_distribution.kl(new.distribution)
         if self.trust_region_weight == 0.0:
             return to_old
         return (1 - alpha) * to_old + alpha * virtual.distribution.kl(new.distribution)
 
-    def _worth_writing(
+    def _should_write(
         self, new_to_virtual: Float[Array, ""], old_to_virtual: Float[Array, ""], num_updates: Int[Array, ""]
     ) -> Bool[Array, ""]:
-        """Eq. 2: is θ farther from ψ than the old policy is? Then it adds to what the memory holds."""
+        """Eq. 2: whether θ is farther from ψ than the old policy is, so that it adds diversity to the memory."""
         if self.write_rule == "interval":
             return num_updates % self.write_interval == 0
         return new_to_virtual >= old_to_virtual if self.write_ties else new_to_virtual > old_to_virtual
@@ -297,7 +299,7 @@ class MCPO(FirstOrder):
         }
 
 
-def _written(state: MCPOState, should_write: Bool[Array, ""]) -> MCPOState:
-    """θ in the memory, if it is should_write there."""
+def _write_policy(state: MCPOState, should_write: Bool[Array, ""]) -> MCPOState:
+    """Write θ to the memory if `should_write`."""
     memory = state.memory.write(state.policy.parameters, state.num_updates, should_write)
     return eqx.tree_at(lambda s: s.memory, state, memory)

@@ -1,7 +1,8 @@
 """A memory of past policies: one matrix with a policy's parameters in each row.
 
-The rows form a ring: a write goes over the oldest row, and nothing is ever moved. Readers do not see rows but *ranks*:
-rank 0 is the newest policy, rank 1 the one before it. So a weight keeps its meaning while the ring turns.
+The rows form a ring buffer: a write replaces the oldest row, and no row is ever moved. Policies are read by *rank*, not
+by row: rank 0 is the newest policy, rank 1 the one before it. So the meaning of a weight does not depend on the
+position in the ring buffer.
 """
 
 import equinox as eqx
@@ -11,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 
 class PolicyMemory(eqx.Module):
-    """At most N policies; `size` of them are filled and the next write goes to row `position`."""
+    """At most N policies: `size` rows are filled, and the next write goes to row `position`."""
 
     policies: Float[Array, "slot parameter"]
     written_at: Int[Array, " slot"]
@@ -32,20 +33,20 @@ class PolicyMemory(eqx.Module):
     def write(
         self, parameters: Float[Array, " parameter"], update: Int[Array, ""], should_write: Bool[Array, ""]
     ) -> "PolicyMemory":
-        """Add a policy if it is `should_write`; the oldest leaves when the memory is full.
+        """Add a policy if `should_write`; it replaces the oldest one when the memory is full.
 
-        An unwanted policy rewrites its row with what stands there, so that no branch is taken.
+        If not, the row is overwritten with its own values, which avoids a branch.
         """
-        kept = jax.lax.dynamic_index_in_dim(self.policies, self.position, keepdims=False)
-        row = jnp.where(should_write, parameters, kept)
+        current = jax.lax.dynamic_index_in_dim(self.policies, self.position, keepdims=False)
+        row = jnp.where(should_write, parameters, current)
         policies = jax.lax.dynamic_update_index_in_dim(self.policies, row, self.position, axis=0)
         written = should_write & (jnp.arange(self.capacity) == self.position)
-        more = should_write.astype(jnp.int32)
+        increment = should_write.astype(jnp.int32)
         return PolicyMemory(
             policies,
             jnp.where(written, update, self.written_at),
-            jnp.minimum(self.size + more, self.capacity),
-            (self.position + more) % self.capacity,
+            jnp.minimum(self.size + increment, self.capacity),
+            (self.position + increment) % self.capacity,
         )
 
     @property
@@ -60,17 +61,17 @@ class PolicyMemory(eqx.Module):
     def mix(self, weights: Float[Array, " rank"]) -> Float[Array, " parameter"]:
         """ψ = Σⱼ wⱼ θⱼ, over every parameter (Eq. 1)."""
         rank_of_slot = self._slot_of_rank  # the map is its own inverse
-        return _swapped(weights, rank_of_slot) @ self.policies
+        return _permute(weights, rank_of_slot) @ self.policies
 
     def written(self, rank: Int[Array, ""]) -> Int[Array, ""]:
-        """The update at which the policy of that rank was written."""
+        """The update at which the policy of this rank was written."""
         return self.written_at[self._slot_of_rank[rank]]
 
 
 @jax.custom_vjp
-def _swapped(values: Float[Array, " slot"], order: Int[Array, " slot"]) -> Float[Array, " slot"]:
-    """`values[order]` by an order that is its own inverse. Its gradient is the same again, where JAX would scatter."""
+def _permute(values: Float[Array, " slot"], order: Int[Array, " slot"]) -> Float[Array, " slot"]:
+    """`values[order]` for an order that is its own inverse, so the gradient is the same gather; JAX would scatter."""
     return values[order]
 
 
-_swapped.defvjp(lambda values, order: (values[order], order), lambda order, gradient: (gradient[order], None))
+_permute.defvjp(lambda values, order: (values[order], order), lambda order, gradient: (gradient[order], None))
