@@ -1,7 +1,7 @@
-"""The trained thing a user keeps: a policy, and the statistics by which it sees.
+"""The trained agent: a policy, and the statistics that normalize its observations.
 
 `predict` has the signature of Stable-Baselines3, so that tools written for it (`evaluate_policy`, recorders, callbacks)
-work with it.
+work with an agent.
 """
 
 from dataclasses import asdict
@@ -27,7 +27,7 @@ OBSERVATION_TYPES = ("float32", "uint8")
 
 
 class Agent:
-    """Observations in, actions out.
+    """A trained policy that maps observations to actions.
 
     >>> policy = Architecture(EnvSpec((3,), DiscreteActions(2))).init(jax.random.key(0))
     >>> agent = Agent(policy)
@@ -53,10 +53,10 @@ class Agent:
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[np.ndarray, Any]:
-        """The action for one observation, or the actions for a batch of them; and `state`, unchanged.
+        """Return the action for one observation, or actions for a batch of observations, and `state`, unchanged.
 
-        An observation may be as the environment returns it, a dictionary for example, or flattened already. Box
-        actions are clipped to their bounds. `state` and `episode_start` are there for recurrent policies.
+        Observations may be as the environment returns them, for example dictionaries, or flattened. Box actions are
+        clipped to their bounds. `state` and `episode_start` are ignored; they belong to Stable-Baselines3's signature.
         """
         observations = self._as_array(observation)
         single = observations.shape == self.spec.observation_shape
@@ -77,7 +77,7 @@ class Agent:
         return (chosen[0, ...] if single else chosen), state
 
     def require_fit(self, spec: EnvSpec, name: str) -> None:
-        """Refuse an environment that this agent cannot act in. Bounds may differ: engines round them differently."""
+        """Raise an error if the agent does not fit an environment. Bounds may differ by rounding between engines."""
         ours, theirs = (
             f"observations of shape {each.observation_shape} and {each.actions.num_outputs} outputs for "
             f"{type(each.actions).__name__}"
@@ -99,7 +99,7 @@ class Agent:
             ) from error
 
     def save(self, path: str | Path) -> None:
-        """Write the agent into a folder; `trustax.load` reads it."""
+        """Save the agent to a folder; `trustax.load` reads it."""
         architecture = self.policy.architecture
         header = {
             "kind": KIND,
@@ -118,26 +118,26 @@ def _choose(
     key: Key[Array, ""],
     deterministic: bool,
 ) -> Array:
-    seen = observations if statistics is None else statistics.standardize(observations)
-    distribution, _ = policy.batch(seen)
+    normalized = observations if statistics is None else statistics.standardize(observations)
+    distribution, _ = policy.batch(normalized)
     action = distribution.mode() if deterministic else distribution.sample(key)
     return policy.architecture.spec.actions.for_environment(action)
 
 
 def load_agent(path: str | Path) -> Agent:
-    """The agent in a folder that `Agent.save` wrote. Nothing in it is executed, and damage is detected."""
+    """Load an agent from a folder that `Agent.save` wrote. No code from it is executed; corruption is detected."""
     folder = Path(path)
     header = checkpoint.read_header(folder)
     try:
         template = _template(header)
-    except Exception as error:  # whoever can write a file can put anything into it
+    except Exception as error:  # the file may contain anything
         raise CheckpointError(folder, f"holds no agent: {error}") from error
     tree = checkpoint.load(folder, template)
     return Agent(tree["policy"], tree["statistics"])
 
 
 def _template(header: dict[str, Any]) -> dict[str, Any]:
-    """What an agent with this header consists of, as shapes."""
+    """The pytree of an agent with this header, with shapes in place of arrays."""
     if header["kind"] != KIND:
         raise ValueError(f"it holds a {header['kind']}")
     spec = spec_from_json(header["spec"])
@@ -151,12 +151,12 @@ def _tree(policy: Policy, statistics: RunningStatistics | None) -> dict[str, Any
 
 
 def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
-    """An EnvSpec as plain JSON values."""
+    """Convert an EnvSpec to JSON values."""
     return jsonable(asdict(spec))
 
 
 def spec_from_json(values: dict[str, Any]) -> EnvSpec:
-    """The spec that `spec_to_json` wrote. The kind of its actions shows in the names of their fields."""
+    """Restore a spec from `spec_to_json`. The names of the action fields determine the kind of actions."""
     actions, parts = _with_tuples(values["actions"]), values.get("parts")
     if values["observation_dtype"] not in OBSERVATION_TYPES:
         raise ValueError(f"observations of type {values['observation_dtype']!r}")

@@ -1,4 +1,4 @@
-"""Episodes to returns: how good an agent is, on environments it does not learn from."""
+"""Evaluate an agent: returns of complete episodes, in environments that it is not trained on."""
 
 from dataclasses import dataclass
 
@@ -9,17 +9,17 @@ from trustax.envs import Environment, make
 from trustax.errors import TrustaxError
 
 EVALUATION_SEED = 10_000
-"""Added to the seed, so that no environment repeats the start of a training run."""
+"""Added to the seed, so that evaluation does not repeat the first episodes of training."""
 
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """Raw return and length of every episode."""
+    """The return and length of every episode; returns are sums of raw rewards."""
 
     returns: np.ndarray
     lengths: np.ndarray
     successes: np.ndarray | None = None
-    """whether each episode reached its goal; None where the environment knows no goal"""
+    """whether each episode reached its goal; None if the environment has no goal"""
 
     def __str__(self) -> str:
         success = "" if self.successes is None else f", success rate {self.successes.mean():.2f}"
@@ -37,36 +37,38 @@ def evaluate(
     seed: int = 0,
     max_envs: int = 16,
 ) -> EvaluationResult:
-    """Run whole episodes and return what they earned.
+    """Run complete episodes and return their returns and lengths.
 
-    Every environment runs its own share of the episodes: taking the first that finish would favour short ones.
+    Every environment runs a fixed number of episodes: taking those that finish first would favor short ones.
     """
     if num_episodes < 1:
         raise TrustaxError(f"num_episodes must be at least 1, not {num_episodes}")
     num_envs = min(num_episodes, max_envs)
-    shares = np.array([num_episodes // num_envs + (i < num_episodes % num_envs) for i in range(num_envs)])
+    episodes_left = np.array([num_episodes // num_envs + (i < num_episodes % num_envs) for i in range(num_envs)])
     environment = make(env, [seed + EVALUATION_SEED], num_envs, compiled=False)
     try:
         agent.require_fit(environment.spec, str(env))
         observation = environment.reset()[0]
-        earned, length, ended = np.zeros(num_envs), np.zeros(num_envs, int), np.zeros(num_envs, bool)
+        episode_return, length, ended = np.zeros(num_envs), np.zeros(num_envs, int), np.zeros(num_envs, bool)
         finished: list[tuple[float, int, bool | None]] = []
-        while shares.any():
+        while episodes_left.any():
             action, _ = agent.predict(observation, deterministic=deterministic)
             timestep = environment.step(action[None])
             observation = timestep.observation[0]
-            earned = earned + (timestep.reward if timestep.raw_reward is None else timestep.raw_reward)[0]
+            reward = timestep.reward if timestep.raw_reward is None else timestep.raw_reward
+            episode_return = episode_return + reward[0]
             length = length + ~ended
             ended = (timestep.terminated | timestep.truncated)[0]
-            over = ended if timestep.game_over is None else timestep.game_over[0]
-            for i in np.flatnonzero(over):
-                if shares[i]:
+            game_over = ended if timestep.game_over is None else timestep.game_over[0]
+            for i in np.flatnonzero(game_over):
+                if episodes_left[i]:
                     success = None if timestep.success is None else bool(timestep.success[0, i])
-                    finished.append((float(earned[i]), int(length[i]), success))
-                    shares[i] -= 1
-                earned[i], length[i] = 0.0, 0
+                    finished.append((float(episode_return[i]), int(length[i]), success))
+                    episodes_left[i] -= 1
+                episode_return[i], length[i] = 0.0, 0
     finally:
         environment.close()
     returns, lengths, successes = zip(*finished, strict=True)
-    reported = any(success is not None for success in successes)  # some environments report it only where it is so
+    # Some environments report success only when it is true.
+    reported = any(success is not None for success in successes)
     return EvaluationResult(np.array(returns), np.array(lengths), np.array(successes, bool) if reported else None)

@@ -1,4 +1,4 @@
-"""The nouns that all layers share: what an environment offers, what it returns, what a rollout holds."""
+"""Types that all layers share: action spaces, environment specifications, time steps and rollouts."""
 
 import math
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from jaxtyping import Array, Bool, Float, Shaped
 from trustax.ops.observations import Part
 
 Metrics = dict[str, Array]
-"""Scalars by their names, as they come out of a compiled update."""
+"""Metrics by name, as a compiled update returns them."""
 
 
 @dataclass(frozen=True)
 class DiscreteActions:
-    """`count` actions. A policy numbers them from 0, the environment from `start`."""
+    """`count` actions, numbered from 0 in a policy and from `start` in the environment."""
 
     count: int
     start: int = 0
@@ -28,19 +28,19 @@ class DiscreteActions:
 
     @property
     def num_outputs(self) -> int:
-        """How many numbers a network gives for one action."""
+        """The number of outputs of a policy network."""
         return self.count
 
     def for_environment(self, action: Any) -> Any:
-        """Actions as the environment numbers them."""
+        """Convert actions to the numbering of the environment."""
         return action + self.start
 
 
 @dataclass(frozen=True)
 class MultiDiscreteActions:
-    """Several discrete actions at once: `counts[i]` choices for the i-th of them, numbered as in `DiscreteActions`.
+    """Several discrete actions at once, the i-th with `counts[i]` choices, numbered as in `DiscreteActions`.
 
-    A policy sees a vector; the environment has it in `array_shape`, or as it is where that is None.
+    A policy works with a vector; the environment takes an array of shape `array_shape`, or the vector if that is None.
     """
 
     counts: tuple[int, ...]
@@ -56,16 +56,16 @@ class MultiDiscreteActions:
         return sum(self.counts)
 
     def for_environment(self, action: Any) -> Any:
-        """Actions as the environment numbers them, in its shape; any axes may stand before theirs."""
+        """Convert actions to the numbering and the shape of the environment; they may have leading batch axes."""
         numbered = action + np.broadcast_to(np.asarray(self.starts, np.int32), action.shape)
         return numbered.reshape(*action.shape[:-1], *(self.shape if self.array_shape is None else self.array_shape))
 
 
 @dataclass(frozen=True)
 class BoxActions:
-    """Real numbers between `low` and `high`, where a bound may be infinite.
+    """Real numbers between `low` and `high`; bounds may be infinite.
 
-    A policy sees a vector; the environment has it in `box_shape`, or as it is where that is None.
+    A policy works with a vector; the environment takes an array of shape `box_shape`, or the vector if that is None.
     """
 
     low: tuple[float, ...]
@@ -82,7 +82,7 @@ class BoxActions:
 
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Low and high in float32, rounded inwards: environments refuse what is beyond by a rounding error."""
+        """Low and high in float32, rounded inward: environments reject actions beyond their bounds."""
         exact_low, exact_high = np.asarray(self.low), np.asarray(self.high)
         with np.errstate(over="ignore"):
             low, high = exact_low.astype(np.float32), exact_high.astype(np.float32)
@@ -91,9 +91,9 @@ class BoxActions:
         return low, np.where(high > exact_high, np.nextafter(high, -infinity), high)
 
     def for_environment(self, action: Any) -> Any:
-        """Actions clipped to the bounds, in the environment's shape; any axes may stand before theirs.
+        """Clip actions to the bounds and reshape them for the environment; they may have leading batch axes.
 
-        The log-probability stays that of the unclipped action.
+        Log-probabilities refer to the unclipped actions.
         """
         low, high = (np.broadcast_to(bound, action.shape) for bound in self.bounds)
         clipped = jnp.clip(action, low, high)
@@ -105,13 +105,13 @@ Actions = DiscreteActions | MultiDiscreteActions | BoxActions
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """What a network must know of an environment: what comes in and what goes out."""
+    """What a network needs to know about an environment: its observations and its actions."""
 
     observation_shape: tuple[int, ...]
     actions: Actions
     observation_dtype: str = "float32"
     parts: tuple[Part, ...] | None = None
-    """What the vector was flattened from, where the environment returns a structure; None where it is an array."""
+    """The structure that observations are flattened from; None if the environment returns plain arrays."""
 
     @property
     def is_image(self) -> bool:
@@ -124,10 +124,10 @@ class EnvSpec:
 
 
 class TimeStep(NamedTuple):
-    """What one step of the environments returns; every array starts with the axes `seed env`.
+    """The result of one step of all environments; every array starts with the axes `seed env`.
 
     Autoreset is NEXT_STEP: the step that ends an episode returns its true last observation; the step after it
-    ignores the action and returns the first observation of the next episode, reward 0 and both flags False.
+    ignores the action and returns the first observation of the next episode, with reward 0 and both flags False.
     """
 
     observation: Any
@@ -135,19 +135,19 @@ class TimeStep(NamedTuple):
     terminated: Any
     truncated: Any
     raw_reward: Any = None
-    """the reward as it is reported, where learning sees another (Atari's is clipped); None where they are one"""
+    """the reward to report, if learning uses a different one (Atari rewards are clipped); else None"""
     game_over: Any = None
-    """whether the reported episode ended, where learning sees shorter ones (Atari's lives); None where they are one"""
+    """whether the reported episode ended, if learning uses shorter ones (lives in Atari games); else None"""
     success: Any = None
-    """whether an episode that ends here reached its goal; None where there is no such thing"""
+    """whether an episode that ends here reached its goal; None if the environment has no goal"""
 
 
 class Rollout(eqx.Module):
-    """`time` steps of `env` environments, as a learner sees them: observations and rewards normalized.
+    """`time` steps of `env` environments, with observations and rewards normalized for the learner.
 
-    `observation` has one row more than the rest: row t+1 follows row t, also where an episode ended, so its
-    value is what a truncated episode bootstraps from. `weight` is 0 on the row after an ending, which is no
-    transition (see `TimeStep`), and 1 elsewhere.
+    `observation` has one more row than the other fields: row t+1 follows row t, also at the end of an episode, so a
+    truncated episode bootstraps from the value of row t+1. `weight` is 0 in the row after the end of an episode, which
+    is not a transition (see `TimeStep`), and 1 elsewhere.
     """
 
     observation: Shaped[Array, "..."]
@@ -159,12 +159,12 @@ class Rollout(eqx.Module):
 
 
 class Progress(NamedTuple):
-    """How far a training run has come; schedules are functions of it."""
+    """The progress of a training run; schedules are functions of it."""
 
     iteration: Any
     num_iterations: Any
 
     @property
     def remaining(self) -> Any:
-        """From 1 at the first iteration to 1/I at the last: what linear decay multiplies with."""
+        """The factor of a linear decay: 1 at the first iteration, 1/I at the last."""
         return 1.0 - self.iteration / self.num_iterations
