@@ -1,4 +1,4 @@
-"""Sound environments pass the check; each way to break one is found, named, and told what to do."""
+"""Sound environments pass the check; each kind of fault is found, named, and gets advice."""
 
 import io
 from typing import Any, ClassVar
@@ -94,7 +94,7 @@ class OneSeedForAll(Walk):
         return super().reset(seed=3)
 
 
-class BeginsAnew(Walk):
+class RestartsItsSeed(Walk):
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict]:
         self.first_seed = getattr(self, "first_seed", 0) if seed is None else seed
         return super().reset(seed=self.first_seed)
@@ -169,7 +169,15 @@ def test_a_sound_environment_passes(env: Any) -> None:
     assert {finding.verdict for finding in findings} == {"good"}
     assert not any(finding.advice for finding in findings)
     names = {finding.subject for finding in findings}
-    assert {"random play", "observations", "rewards", "endings", "new episodes", "same seed", "other seeds"} <= names
+    assert {
+        "random play",
+        "observations",
+        "rewards",
+        "episode ends",
+        "new episodes",
+        "same seed",
+        "other seeds",
+    } <= names
     assert ("Gymnasium's checker" in names) == (env != "CartPole-v1")
 
 
@@ -182,22 +190,22 @@ def test_environments_of_envpool_pass_although_their_bounds_are_wrong() -> None:
     ("env", "subject", "seen"),
     [
         (NotANumber, "rewards", "nan at step 7"),
-        (BlindSpot, "their values", "after step, observation[0] = nan"),
-        (Infinite, "their values", "inf at step 5"),
-        (DoublePrecision, "observations", "after reset, observation is of float64, but its space of float32"),
-        (OutOfBounds, "their values", "is not within -3 and 3"),
+        (BlindSpot, "observation values", "after step, observation[0] = nan"),
+        (Infinite, "observation values", "inf at step 5"),
+        (DoublePrecision, "observations", "after reset, observation has the dtype float64, but its space has float32"),
+        (OutOfBounds, "observation values", "is not between -3 and 3"),
         (UnknownRoom, "observations", "observation['room'] is 3, which is not in Discrete(3)"),
-        (Unseeded, "same seed", "other first observations each time"),
-        (ShakyStep, "same seed", "other steps each time"),
+        (Unseeded, "same seed", "different first observations each time"),
+        (ShakyStep, "same seed", "different steps each time"),
         (Picky, "random play", "step 1 raised ValueError: that is too much (test_check.py, line "),
         (Fragile, "random play", "step 12 raised ZeroDivisionError: "),
         (OldInterface, "random play", "reset must return the 2 values observation, info, not "),
-        (Unfinished, "making it", "KeyError: 'no such map'"),
-        (Talkative, "making it", "observation['mission'] is of the space Text"),
+        (Unfinished, "creation", "KeyError: 'no such map'"),
+        (Talkative, "creation", "observation['mission'] has the space Text"),
         (OneSeedForAll, "Gymnasium's checker", "random number generators are not different"),
     ],
 )
-def test_what_is_broken_is_found(env: Any, subject: str, seen: str) -> None:
+def test_faults_are_found(env: Any, subject: str, seen: str) -> None:
     finding = found(env, subject)
     assert finding.verdict == "bad"
     assert seen in finding.seen
@@ -207,10 +215,10 @@ def test_what_is_broken_is_found(env: Any, subject: str, seen: str) -> None:
 @pytest.mark.parametrize(
     ("env", "subject", "seen"),
     [
-        (OwnLimit, "endings", "all of 56 episodes terminated at step 20, none later, as if at a time limit"),
+        (OwnLimit, "episode ends", "all of 56 episodes terminated at step 20 and none later, as if at a time limit"),
         (OneSeedForAll, "other seeds", "the same episodes"),
-        (BeginsAnew, "other seeds", "each seed begins all of its own alike"),
-        (Endless, "endings", "no episode ended within 2000 steps"),
+        (RestartsItsSeed, "other seeds", "all episodes of a seed start alike"),
+        (Endless, "episode ends", "no episode ended within 2000 steps"),
         (Endless, "rewards", "all 0 in random play"),
         (Generous, "rewards", "always 1e+06"),
         (Numerals, "flags", "terminated or truncated is a int, not a bool"),
@@ -219,7 +227,7 @@ def test_what_is_broken_is_found(env: Any, subject: str, seen: str) -> None:
         (FreeActions, "actions", "between -inf and inf"),
     ],
 )
-def test_what_may_be_meant_so_is_worth_a_look(env: Any, subject: str, seen: str) -> None:
+def test_choices_that_may_be_intended_get_a_warning(env: Any, subject: str, seen: str) -> None:
     finding = found(env, subject)
     assert finding.verdict == "look"
     assert seen in finding.seen
@@ -229,24 +237,24 @@ def test_what_may_be_meant_so_is_worth_a_look(env: Any, subject: str, seen: str)
 def test_an_environment_that_terminates_at_its_declared_time_limit_is_broken() -> None:
     gymnasium.register("TrustaxLimit-v0", OwnLimit, max_episode_steps=20)
     try:
-        finding = found("gymnasium:TrustaxLimit-v0", "endings")
+        finding = found("gymnasium:TrustaxLimit-v0", "episode ends")
     finally:
         del gymnasium.registry["TrustaxLimit-v0"]
     assert finding.verdict == "bad"
-    assert "terminated at the very step 20 that truncated them" in finding.seen
+    assert "terminated and truncated at the same step 20" in finding.seen
     assert "truncated=True" in finding.advice
 
 
-def test_a_definition_in_jax_is_held_to_its_spec() -> None:
+def test_a_jax_env_must_match_its_spec() -> None:
     class Careless(ConstantReward):
         def observe(self, state: Any) -> Any:
             return np.repeat(state, 2)
 
     assert found(ConstantReward(), "observations").verdict == "good"
-    assert "observe gives the shape (2,), but its spec says (1,)" in found(Careless(), "random play").seen
+    assert "observe returns the shape (2,), but its spec declares (1,)" in found(Careless(), "random play").seen
 
 
-def test_who_writes_in_jax_is_advised_in_its_words() -> None:
+def test_the_advice_for_a_jax_env_does_not_mention_gymnasium() -> None:
     class Forever(ConstantReward):
         spec: ClassVar = EnvSpec((1,), BoxActions((-50.0,), (50.0,)))
 
@@ -254,8 +262,8 @@ def test_who_writes_in_jax_is_advised_in_its_words() -> None:
             return state, state + 1, state > 0
 
     advice = {finding.subject: finding.advice for finding in check(Forever())}
-    assert "to declare ±1 and to scale in step" in advice["actions"]
-    assert "set time_limit" in advice["endings"]
+    assert "declare bounds of ±1 and scale in step" in advice["actions"]
+    assert "set time_limit" in advice["episode ends"]
     assert "reset must use its key" in advice["other seeds"]
     assert "gymnasium" not in " ".join(advice.values())
 
@@ -265,7 +273,7 @@ def test_an_id_that_does_not_exist_is_no_finding() -> None:
         check("CartPool-v1")
 
 
-def test_a_trial_tries_the_ends_of_the_actions_first() -> None:
+def test_random_play_starts_with_the_lowest_and_highest_actions() -> None:
     taken: list[Any] = []
 
     class Diary(WideActions):
@@ -278,21 +286,21 @@ def test_a_trial_tries_the_ends_of_the_actions_first() -> None:
     assert all(-500 < action < 500 for action in taken[8:])
 
 
-def told(findings: list[Finding]) -> str:
+def printed(findings: list[Finding]) -> str:
     text = io.StringIO()
     report("my_package:Mine-v0", findings, Console(file=text, width=100))
     return text.getvalue()
 
 
-def test_the_report_marks_every_finding_and_says_what_follows() -> None:
-    good, look = Finding("good", "rewards", "from 0 to 1"), Finding("look", "endings", "none came", "wait longer")
+def test_the_report_marks_every_finding_and_ends_with_a_conclusion() -> None:
+    good, look = Finding("good", "rewards", "from 0 to 1"), Finding("look", "episode ends", "none came", "wait longer")
     bad = Finding("bad", "same seed", "other [steps]", "seed it")
-    text = told([good, look, bad])
+    text = printed([good, look, bad])
     marked = [line.rstrip() for line in text.splitlines() if line.startswith(("✓", "!", "✗"))]
-    assert marked == ["✓  rewards    from 0 to 1", "!  endings    none came", "✗  same seed  other [steps]"]
+    assert marked == ["✓  rewards       from 0 to 1", "!  episode ends  none came", "✗  same seed     other [steps]"]
     assert "→ wait longer" in text
-    assert "not fit for training: 1 to mend (✗), 1 to think about (!)" in text
+    assert "not fit for training: 1 to fix (✗), 1 to review (!)" in text
     assert "trustax train" not in text
-    text = told([good, look])
-    assert "fit for training, with 1 to think about (!)" in text
+    text = printed([good, look])
+    assert "fit for training, with 1 to review (!)" in text
     assert text.endswith("next  trustax train mcpo --env-id gymnasium:my_package:Mine-v0\n")

@@ -176,7 +176,7 @@ def test_who_does_not_tell_has_not_succeeded() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"observation_space": spaces.Dict(a=spaces.Text(3))}, r"observation\['a'\] is of the space Text"),
+        ({"observation_space": spaces.Dict(a=spaces.Text(3))}, r"observation\['a'\] has the space Text"),
         ({"action_space": spaces.Box(0, 9, (2,), np.int32)}, "actions must be .*, not Box of int32"),
     ],
 )

@@ -55,11 +55,11 @@ def test_the_environment_gets_actions_of_its_space(space: Any) -> None:
 @pytest.mark.parametrize(
     ("space", "message"),
     [
-        (spaces.Text(8), "mine: observation is of the space Text"),
-        (spaces.Dict(a=BOX, mission=spaces.Text(8)), r"mine: observation\['mission'\] is of the space Text"),
-        (spaces.Dict(a=spaces.Tuple((BOX, spaces.Sequence(BOX)))), r"observation\['a'\]\[1\] is of the space Sequence"),
-        (spaces.Graph(BOX, None), "is of the space Graph.*no fixed number of numbers; leave it out"),
-        (spaces.OneOf((BOX, spaces.Discrete(2))), "is of the space OneOf"),
+        (spaces.Text(8), "mine: observation has the space Text"),
+        (spaces.Dict(a=BOX, mission=spaces.Text(8)), r"mine: observation\['mission'\] has the space Text"),
+        (spaces.Dict(a=spaces.Tuple((BOX, spaces.Sequence(BOX)))), r"observation\['a'\]\[1\] has the space Sequence"),
+        (spaces.Graph(BOX, None), "has the space Graph.*no fixed size; remove it"),
+        (spaces.OneOf((BOX, spaces.Discrete(2))), "has the space OneOf"),
     ],
 )
 def test_observations_without_a_fixed_size_are_refused_by_their_key(space: Space, message: str) -> None:

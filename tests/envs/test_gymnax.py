@@ -185,7 +185,7 @@ class SeveralActions(Counter):
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        (OwnTruncation(), "OwnTruncation has an is_truncated of its own"),
+        (OwnTruncation(), "OwnTruncation overrides is_truncated"),
         (DiscreteObservation(), "observations must be a Box, not Discrete"),
         (SeveralActions(), "actions must be Discrete or a Box of floats, not Tuple"),
         (HostAdapter, "takes a gymnax Environment, not a type"),
@@ -202,7 +202,7 @@ def test_only_its_prefix_leads_to_gymnax(monkeypatch: pytest.MonkeyPatch) -> Non
     assert engine_of("CartPole-v1") == "native"
     assert isinstance(make("gymnax:CartPole-v1", [0], 1, compiled=False), HostAdapter)
     for env_id, message in {
-        "Breakout-MinAtar": "runs only with its prefix: gymnax:Breakout-MinAtar",
+        "Breakout-MinAtar": "needs the prefix: gymnax:Breakout-MinAtar",
         "gymnax:Breakout-MinAtr": "did you mean Breakout-MinAtar",
         "gymnax:LunarLander-v3": "gymnax has no environment 'LunarLander-v3', but .*gymnasium can run it",
         "gymnax:FrozenLake-misc": "observations must be a Box, not Discrete",

@@ -121,4 +121,4 @@ def test_what_moved_elsewhere_is_not_a_missing_package() -> None:
 
 
 def test_a_module_that_is_not_found_is_looked_for_in_this_folder() -> None:
-    assert refusal("gymnasium:no_such_module:Some-v0").endswith("is found with PYTHONPATH=.")
+    assert refusal("gymnasium:no_such_module:Some-v0").endswith("To import a module from this folder, set PYTHONPATH=.")

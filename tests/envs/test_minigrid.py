@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trustax.envs.jax.gridworld import DOOR, EMPTY, GREY, KEY, WALL, GridState, heading, tile
+from trustax.envs.jax.gridworld import DOOR, EMPTY, GRAY, KEY, WALL, GridState, heading, tile
 from trustax.envs.jax.unlock import Unlock
 from trustax.envs.minigrid import COLORS, SymbolicView, is_minigrid, mission_words, observation_size, to_vector
 
@@ -95,7 +95,7 @@ def layouts_in_full_view(image: np.ndarray, direction: np.ndarray, position: np.
     states = []
     for game in chosen:
         x, y = np.indices((11, 6), np.int32)
-        grid = np.where((x % 5 == 0) | (y % 5 == 0), tile(WALL, GREY), EMPTY).astype(np.int32)
+        grid = np.where((x % 5 == 0) | (y % 5 == 0), tile(WALL, GRAY), EMPTY).astype(np.int32)
         dx, dy = heading(direction[game])
         for column, row in np.argwhere(np.isin(image[game, ..., 0], [DOOR, KEY])):
             ahead, aside = 6 - row, column - 3

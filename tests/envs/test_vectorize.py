@@ -200,9 +200,12 @@ class Sloppy(NamedTuple):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ({"step_type": jnp.float32}, "of the shapes and types that reset gives: state['left'] int32 (), then "),
-        ({"observation": (2,)}, "Sloppy.observe gives the shape (2,), but its spec says (1,)"),
-        ({"reward": (1,)}, "Sloppy.step must return one number as the reward, not the shape (1,)"),
+        (
+            {"step_type": jnp.float32},
+            "with the shapes and dtypes of the state from reset: state['left'] int32 () from reset, ",
+        ),
+        ({"observation": (2,)}, "Sloppy.observe returns the shape (2,), but its spec declares (1,)"),
+        ({"reward": (1,)}, "Sloppy.step must return a scalar reward, not an array of shape (1,)"),
     ],
 )
 def test_functions_that_do_not_fit_together_are_refused_in_one_line(fault: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Environments: `make` gives one of any engine, with the axes `seed env` and NEXT_STEP autoreset."""
+"""Environments: `make` creates one with any engine, with the axes `seed env` and NEXT_STEP autoreset."""
 
 from trustax.envs.base import CompiledEnvironment, HostAdapter, HostEnvironment
 from trustax.envs.engines import ENGINES, Environment, engine_of, make

@@ -1,26 +1,27 @@
-"""Atari's usual preprocessing: what EnvPool is extended to do, and Gymnasium wrappers that do the same.
+"""The usual Atari preprocessing, as options of EnvPool and as Gymnasium wrappers that do the same.
 
-Four frames are one step, the last two pooled by their maximum, grey and 84 by 84, and an observation is the last
-four of these images. A game begins with 1 to 30 frames of doing nothing, the last of which presses FIRE in games that
-have the button. Learning sees the sign of the reward, and an episode that ends with each life. What is reported beside
-it, `score` and `over`, is the game's own: its points, and whether the game itself has ended.
+One step repeats an action for four frames. The last two frames are pooled by their maximum, converted to grayscale and
+resized to 84 by 84; an observation stacks the last four of these images. A game starts with 1 to 30 no-op frames, the
+last of which presses FIRE in games that have the button. Learning uses the sign of the reward, and an episode ends with
+each life. Beside this, `score` and `over` report the game itself: its points, and whether the game has ended.
 
-EnvPool 1.2.5 with these options, read in its source and measured:
+How EnvPool 1.2.5 behaves with these options, according to its source code and to measurements:
 
-- On a lost life `terminated` is True and `info["terminated"]`, the game's own end, is 0. `info["reward"]` is the reward
-  before its sign was taken.
-- The row after a lost life goes on with the same game: 1 to `noop_max` frames, the last with FIRE. Its reward and
-  `info["reward"]` are 0, so what is scored or lost in these frames counts nowhere. The observation takes in one image
-  and keeps three of the lost life. `info["elapsed_step"]` stands still. After a game's end the row begins a new game:
-  four equal images, `elapsed_step` 0.
-- A game that ends within the frames after a lost life begins anew without being reported. With FIRE as the last frame
-  it may also happen that this row says `info["terminated"]` 1 and is no ending; so the field counts only on endings.
-- Losing the last life is no lost life but the game's end, which some games show a few steps later.
-- The time limit of 27,000 steps is that of the game, across its lives. The step that reaches it says `truncated` alone,
-  also where a life is lost or the game ends on it, and the next row begins a new game.
+- On a lost life `terminated` is True and `info["terminated"]`, the end of the game, is 0. `info["reward"]` is the
+  reward before its sign is taken.
+- The row after a lost life continues the same game: 1 to `noop_max` frames, the last with FIRE. Its reward and
+  `info["reward"]` are 0, so points gained or lost in these frames are not counted. The observation adds one image
+  and keeps three from the lost life. `info["elapsed_step"]` does not change. After the end of a game the row starts a
+  new game: four equal images, `elapsed_step` 0.
+- If a game ends within the frames after a lost life, a new game starts, and the end is not reported. With FIRE as the
+  last frame, this row may also have `info["terminated"]` = 1 although no episode ends; so the field is used only
+  where an episode ends.
+- Losing the last life is not reported as a lost life but as the end of the game, in some games a few steps later.
+- The time limit of 27,000 steps applies to the whole game, across its lives. The step that reaches it reports only
+  `truncated`, even if a life is lost or the game ends at this step, and the next row starts a new game.
 
-Gymnasium counts the limit as 108,000 frames, those before the first step included. Where a game ends, its last image is
-that of the step before, while EnvPool shows as many of the last frames as there were.
+Gymnasium applies the limit as 108,000 frames, including those before the first step. At the end of a game it returns
+the image of the step before, while EnvPool pools the last frames that there were.
 """
 
 from typing import Any
@@ -35,22 +36,22 @@ NOOP_MAX = 30
 FRAMES_PER_SECOND = 60
 
 ALE_OPTIONS: dict[str, Any] = {"frameskip": 1, "repeat_action_probability": 0.0, "full_action_space": False}
-"""What `gymnasium.make` is given for an id of `ALE/`, so that `preprocess` can do the rest."""
+"""Options of `gymnasium.make` for `ALE/` ids, which leave the preprocessing to `preprocess`."""
 
-_GO_ON = "go_on"
+_CONTINUE_GAME = "continue_game"
 
 
 def is_atari(env_id: str) -> bool:
-    """Whether an id without an engine, as Gymnasium or as EnvPool writes it, is an Atari game.
+    """Whether an id without an engine prefix, in the form of Gymnasium or EnvPool, is an Atari game.
 
     >>> is_atari("ALE/Breakout-v5"), is_atari("Breakout-v5"), is_atari("Hopper-v5")
     (True, True, False)
     """
-    return env_id.startswith("ALE/") or _envpool_says(env_id) or f"ALE/{env_id}" in _ale_ids()
+    return env_id.startswith("ALE/") or _is_envpool_atari(env_id) or f"ALE/{env_id}" in _ale_ids()
 
 
 def envpool_id(env_id: str) -> str:
-    """A game's id in EnvPool.
+    """The id of a game in EnvPool.
 
     >>> envpool_id("ALE/Breakout-v5")
     'Breakout-v5'
@@ -59,7 +60,7 @@ def envpool_id(env_id: str) -> str:
 
 
 def gymnasium_id(env_id: str) -> str:
-    """A game's id in Gymnasium.
+    """The id of a game in Gymnasium.
 
     >>> gymnasium_id("Breakout-v5")
     'ALE/Breakout-v5'
@@ -67,7 +68,7 @@ def gymnasium_id(env_id: str) -> str:
     return f"ALE/{env_id.removeprefix('ALE/')}".replace("TicTacToe3d", "TicTacToe3D")
 
 
-def _envpool_says(env_id: str) -> bool:
+def _is_envpool_atari(env_id: str) -> bool:
     try:
         from envpool.registration import registry
     except ImportError:
@@ -85,8 +86,8 @@ def _ale_ids() -> Any:
 
 
 def envpool_options(env_id: str) -> dict[str, Any]:
-    """What `envpool.make` is extended of an Atari game; nothing of anything else."""
-    if not _envpool_says(env_id):
+    """Options of `envpool.make` for an Atari game; none for other environments."""
+    if not _is_envpool_atari(env_id):
         return {}
     return {
         "episodic_life": True,
@@ -101,40 +102,40 @@ def envpool_options(env_id: str) -> dict[str, Any]:
 
 
 def raw_reward_and_game_over(info: Any, terminated: Any, truncated: Any) -> tuple[Any, Any]:
-    """What EnvPool's information says of a game: its points in this step, and whether it ended; NumPy or JAX."""
+    """The points of a game in this step and whether it ended, from EnvPool's info; NumPy or JAX."""
     return info["reward"], truncated | (terminated & (info["terminated"] != 0))
 
 
 def preprocess(env: gymnasium.Env, noop_max: int = NOOP_MAX) -> gymnasium.Env:
-    """A game that was made with `ALE_OPTIONS`, as a learner sees it; `score` and `over` are in its information."""
-    frames = AtariPreprocessing(_Opening(env, noop_max), noop_max=0, frame_skip=FRAME_SKIP)
-    return _Lives(FrameStackObservation(frames, NUM_STACKED))
+    """Wrap a game that was made with `ALE_OPTIONS` for learning; its info has `score` and `over`."""
+    frames = AtariPreprocessing(_StartFrames(env, noop_max), noop_max=0, frame_skip=FRAME_SKIP)
+    return _EpisodicLife(FrameStackObservation(frames, NUM_STACKED))
 
 
-class _Opening(gymnasium.Wrapper):
-    """The frames before the first step of a game or of a life."""
+class _StartFrames(gymnasium.Wrapper):
+    """Plays the frames before the first step of a game or of a life."""
 
     def __init__(self, env: gymnasium.Env, noop_max: int) -> None:
         super().__init__(env)
         meanings = env.unwrapped.get_action_meanings()  # type: ignore[attr-defined]
         self._noop_max = noop_max
-        self._last = meanings.index("FIRE" if "FIRE" in meanings else "NOOP")
+        self._last_action = meanings.index("FIRE" if "FIRE" in meanings else "NOOP")
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        if not (options or {}).get(_GO_ON):
+        if not (options or {}).get(_CONTINUE_GAME):
             self.env.reset(seed=seed)
         frames = int(self.np_random.integers(1, self._noop_max + 1))
-        for left in reversed(range(frames)):
-            observation, _, terminated, truncated, info = self.env.step(0 if left else self._last)
+        for frames_left in reversed(range(frames)):
+            observation, _, terminated, truncated, info = self.env.step(0 if frames_left else self._last_action)
             if terminated or truncated:
                 observation, info = self.env.reset()
         return observation, info
 
 
-class _Lives(gymnasium.Wrapper):
-    """An episode for each life, and the sign of the reward.
+class _EpisodicLife(gymnasium.Wrapper):
+    """Ends an episode with each life, and returns the sign of the reward.
 
-    A reset after a lost life goes on with the game, unless it is given a seed: that asks for a new one.
+    A reset after a lost life continues the game, unless it gets a seed, which starts a new game.
     """
 
     env: FrameStackObservation
@@ -142,26 +143,26 @@ class _Lives(gymnasium.Wrapper):
     def __init__(self, env: FrameStackObservation) -> None:
         super().__init__(env)
         self.metadata = {**env.metadata, "render_fps": FRAMES_PER_SECOND // FRAME_SKIP}
-        self._goes_on = False
+        self._life_lost = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        going_on = self._goes_on and seed is None
-        lost = list(self.env.obs_queue)[1:]
-        observation, info = self.env.reset(seed=seed, options={_GO_ON: going_on})
-        if going_on:
-            # The images of the lost life stay in sight; stacking anew has filled the queue with the newest.
-            self.env.obs_queue.extend([*lost, observation[-1]])
+        continue_game = self._life_lost and seed is None
+        previous_images = list(self.env.obs_queue)[1:]
+        observation, info = self.env.reset(seed=seed, options={_CONTINUE_GAME: continue_game})
+        if continue_game:
+            # Keep the images of the lost life; the reset has filled the queue with copies of the newest image.
+            self.env.obs_queue.extend([*previous_images, observation[-1]])
             observation = np.stack(self.env.obs_queue)
-        self._goes_on, self._lives = False, self._lives_left()
+        self._life_lost, self._lives = False, self._lives_left()
         return observation, {**info, "score": 0.0, "over": False}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        before, self._lives = self._lives, self._lives_left()
+        lives_before, self._lives = self._lives, self._lives_left()
         score, over = float(reward), terminated or truncated
-        self._goes_on = 0 < self._lives < before and not over
-        extended = {**info, "score": score, "over": over}
-        return observation, float(np.sign(score)), terminated or self._goes_on, truncated, extended
+        self._life_lost = 0 < self._lives < lives_before and not over
+        info = {**info, "score": score, "over": over}
+        return observation, float(np.sign(score)), terminated or self._life_lost, truncated, info
 
     def _lives_left(self) -> int:
         return self.unwrapped.ale.lives()  # type: ignore[attr-defined]

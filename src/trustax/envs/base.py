@@ -1,13 +1,13 @@
-"""The environment contract.
+"""The interface of environments.
 
-An environment here is wide: `num_envs` copies for each of `num_seeds` learners, and every array it gives or
-takes starts with the axes `seed env`. Autoreset is NEXT_STEP (see `trustax.types.TimeStep`).
+An environment is vectorized: it has `num_envs` copies for each of `num_seeds` learners, and every array that it takes
+or returns starts with the axes `seed env`. Autoreset is NEXT_STEP (see `trustax.types.TimeStep`).
 
-Learner seed s sees the same environments whether it trains alone or beside other seeds: whatever is random in
-environment e of learner s comes from (s, e) alone; and from the number of the start, where a run begins more than once.
+The learner with seed s gets the same environments whether it trains alone or together with other seeds: all randomness
+in environment e of learner s depends only on (s, e), and on the start number if a run is started more than once.
 
-It comes in two forms. A *compiled* environment is a pair of pure functions that run inside the compiled
-training iteration. A *host* environment is stepped from Python and speaks NumPy.
+There are two forms. A *compiled* environment is a pair of pure functions that run inside the compiled training
+iteration. A *host* environment is stepped from Python and uses NumPy arrays.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -19,11 +19,11 @@ from jaxtyping import Array
 from trustax.types import EnvSpec, TimeStep
 
 EnvState = Any
-"""A pytree of arrays, opaque to everyone but the environment it belongs to."""
+"""A pytree of arrays that only its environment interprets."""
 
 
 def environment_seed(seed: int, env: int, start: int = 0) -> int:
-    """The seed of environment `env` of learner `seed`, for engines that take an integer of 31 bits.
+    """The seed of environment `env` of learner `seed`, for engines that take 31-bit integers.
 
     >>> environment_seed(seed=0, env=1) == environment_seed(seed=1, env=0)
     False
@@ -34,26 +34,26 @@ def environment_seed(seed: int, env: int, start: int = 0) -> int:
 
 @runtime_checkable
 class CompiledEnvironment(Protocol):
-    """Steps inside `jit` and `lax.scan`."""
+    """An environment that steps inside `jit` and `lax.scan`."""
 
     spec: EnvSpec
 
     resumable: bool
-    """Whether the state is all there is, so that saving it is enough to continue exactly."""
+    """Whether the state is complete, so that a run can continue exactly from a saved state."""
 
     on_cpu: bool
-    """Whether it steps on one CPU device alone, wherever the learners are."""
+    """Whether it steps only on one CPU device, even if the learners are on other devices."""
 
     def reset(self, start: int = 0) -> tuple[EnvState, Array]:
-        """The state at the start of that number and the first observations, `seed env ...`; before `step` is traced."""
+        """Return the state and the first observations, `seed env ...`. Must be called before `step` is traced."""
         ...
 
     def draw_starts(self, state: EnvState, num_steps: int) -> tuple[EnvState, Any]:
-        """What the next steps may need of chance to begin episodes, `time seed env ...`; None if it is drawn inside."""
+        """Pre-sample the starts of episodes for the next steps, `time seed env ...`; None if `step` samples them."""
         ...
 
     def step(self, state: EnvState, action: Array, starts: Any = None) -> tuple[EnvState, TimeStep]:
-        """One step of every environment, with a row of `draw_starts` or none; pure, so it may be traced."""
+        """Step every environment, with a row of `draw_starts` or None. A pure function, which may be traced."""
         ...
 
     def close(self) -> None: ...
@@ -61,26 +61,26 @@ class CompiledEnvironment(Protocol):
 
 @runtime_checkable
 class HostEnvironment(Protocol):
-    """Steps from Python, on NumPy arrays."""
+    """An environment that steps from Python, on NumPy arrays."""
 
     spec: EnvSpec
 
     def reset(self, start: int = 0) -> np.ndarray:
-        """Start every environment anew and return the first observations, `seed env ...`.
+        """Start every environment and return the first observations, `seed env ...`.
 
-        All that is random from here on follows from the number of the start.
+        The start number determines all randomness from here on.
         """
         ...
 
     def step(self, action: np.ndarray) -> TimeStep:
-        """One step of every environment."""
+        """Step every environment."""
         ...
 
     def close(self) -> None: ...
 
 
 class HostAdapter:
-    """A compiled environment driven from Python: a host environment."""
+    """Turns a compiled environment into a host environment."""
 
     def __init__(self, environment: CompiledEnvironment) -> None:
         self.spec = environment.spec

@@ -1,8 +1,8 @@
-"""Which engine runs an environment, and the environment made wide by it.
+"""Choose the engine of an environment, and make vectorized environments with it.
 
-An id may name its engine with a prefix, as in `gymnasium:Pendulum-v1`. A bare id goes to the fastest of `native` (JAX),
-`envpool` (C++) and `gymnasium` (Python) that has it. `gymnax` (JAX) has environments of the same names that are not
-quite the same, so it runs only what is asked of it.
+An id may have an engine as its prefix, as in `gymnasium:Pendulum-v1`. An id without a prefix uses the fastest of
+`native` (JAX), `envpool` (C++) and `gymnasium` (Python) that has it. Some environments of `gymnax` (JAX) have the same
+names but differ slightly, so `gymnax` is only used with its prefix.
 """
 
 import difflib
@@ -20,11 +20,11 @@ from trustax.envs.jax_env import JaxEnv
 from trustax.envs.vectorize import JAX_ENVS, VectorizedJaxEnv
 from trustax.errors import TrustaxError
 
-FOR_BARE_IDS = ("native", "envpool", "gymnasium")
-ENGINES = (*FOR_BARE_IDS, "gymnax")
+DEFAULT_ENGINES = ("native", "envpool", "gymnasium")
+ENGINES = (*DEFAULT_ENGINES, "gymnax")
 
 Environment = str | Callable[[], gymnasium.Env] | JaxEnv
-"""What a user may name an environment by: an id, a callable that makes one, a definition in JAX."""
+"""How users specify an environment: by an id, a callable that makes one, or a `JaxEnv`."""
 
 
 @overload
@@ -40,9 +40,9 @@ def make(
 def make(
     env: Environment, seeds: Sequence[int], num_envs: int, compiled: bool = True
 ) -> CompiledEnvironment | HostEnvironment:
-    """`num_envs` copies of an environment for each seed.
+    """Make `num_envs` copies of an environment for each seed.
 
-    It is of the compiled form where there is one, and of the host form elsewhere or if `compiled` is False.
+    The result is a compiled environment if the engine has that form and `compiled` is True, else a host environment.
 
     >>> environment = make("CartPole-v1", seeds=[0, 1], num_envs=4)
     >>> state, observation = environment.reset()
@@ -50,7 +50,7 @@ def make(
     (2, 4, 4)
     """
     if num_envs < 1 or len(seeds) < 1:
-        raise TrustaxError(f"at least one seed and one environment are needed, not {len(seeds)} and {num_envs}")
+        raise TrustaxError(f"at least one seed and one environment are required, not {len(seeds)} and {num_envs}")
     if any(not 0 <= seed < 2**32 for seed in seeds):
         raise TrustaxError(f"seeds must be between 0 and 2**32 - 1, not {list(seeds)}")
     engine, source = _resolve(env)
@@ -60,12 +60,12 @@ def make(
         return GymnasiumHost(source, seeds, num_envs)
     if isinstance(source, str):
         source = JAX_ENVS[source] if engine == "native" else make_gymnax(source)
-    wide = VectorizedJaxEnv(source, seeds, num_envs)
-    return wide if compiled else HostAdapter(wide)
+    vectorized = VectorizedJaxEnv(source, seeds, num_envs)
+    return vectorized if compiled else HostAdapter(vectorized)
 
 
 def engine_of(env: Environment) -> str:
-    """The engine that `make` would choose: one of `ENGINES`.
+    """The engine that `make` chooses, one of `ENGINES`.
 
     >>> engine_of("Pendulum-v1"), engine_of("gymnasium:Pendulum-v1"), engine_of("ALE/Breakout-v5")
     ('native', 'gymnasium', 'envpool')
@@ -74,7 +74,7 @@ def engine_of(env: Environment) -> str:
 
 
 def is_known(env_id: str) -> bool:
-    """Whether the id alone makes an environment; a run of an object of the user's has only the object's name.
+    """Whether `make` accepts the id; the run of a user's own object only has the object's name.
 
     >>> is_known("CartPole-v1"), is_known("MyEnvironment")
     (True, False)
@@ -86,7 +86,7 @@ def is_known(env_id: str) -> bool:
 
 
 def imports_module(env_id: str) -> bool:
-    """Whether to make it means to import a module that registers it, which no file may ask for.
+    """Whether making the environment imports a module that registers it; saved files must not cause that.
 
     >>> imports_module("gymnasium:my_module:Mine-v0"), imports_module("gymnasium:CartPole-v1")
     (True, False)
@@ -95,7 +95,7 @@ def imports_module(env_id: str) -> bool:
 
 
 def bare_id(env_id: str) -> str:
-    """An id without its engine.
+    """An id without its engine prefix.
 
     >>> bare_id("envpool:Hopper-v5"), bare_id("Hopper-v5"), bare_id("gymnasium:my_module:Mine-v0")
     ('Hopper-v5', 'Hopper-v5', 'my_module:Mine-v0')
@@ -105,27 +105,27 @@ def bare_id(env_id: str) -> str:
 
 
 def observes_images(env_id: str) -> bool:
-    """Whether an id names an environment with images, as far as can be told without making it.
+    """Whether an id is known to have image observations, without making the environment.
 
     >>> observes_images("CartPole-v1")
     False
     """
     bare = bare_id(env_id)
-    # JAX environments come first: importing what knows Atari's games takes half a second.
+    # JAX environments first: the imports that list the Atari games take half a second.
     return bare not in JAX_ENVS and is_atari(bare)
 
 
 def _resolve(env: Environment) -> tuple[str, Any]:
-    """The engine, and what that engine calls the environment."""
+    """The engine, and the id or object that it makes the environment from."""
     if isinstance(env, str):
         return _resolve_id(env)
-    # A class has its methods too, but is a callable that makes an environment.
+    # A class also has the methods of a JaxEnv, but it is a callable that makes an environment.
     if isinstance(env, JaxEnv) and not isinstance(env, type):
         return "native", env
     if callable(env):
         return "gymnasium", env
     raise TrustaxError(
-        f"an environment is an id, a callable that makes a gymnasium.Env, or a JAX definition, "
+        f"an environment must be an id, a callable that makes a gymnasium.Env, or a trustax.envs.JaxEnv, "
         f"not a {type(env).__name__}"
     )
 
@@ -133,14 +133,14 @@ def _resolve(env: Environment) -> tuple[str, Any]:
 def _resolve_id(env: str) -> tuple[str, str]:
     prefix, colon, rest = env.partition(":")
     if not colon:
-        for engine in FOR_BARE_IDS:
+        for engine in DEFAULT_ENGINES:
             name = envpool_id(env) if engine == "envpool" else env
             if _has(engine, name):
                 return engine, name
         if _has("gymnax", env):
-            raise TrustaxError(f"{env!r} is an environment of gymnax, which runs only with its prefix: gymnax:{env}")
+            raise TrustaxError(f"{env!r} is an environment of gymnax, which needs the prefix: gymnax:{env}")
         note = "" if envpool_ids() else f" ({_install('envpool')})"
-        raise TrustaxError(f"there is no environment {env!r}{_similar(env, FOR_BARE_IDS)}{note}")
+        raise TrustaxError(f"there is no environment {env!r}{_similar(env, DEFAULT_ENGINES)}{note}")
     if prefix not in ENGINES or not rest:
         raise TrustaxError(
             f"{env!r} must be an id, or an engine and an id, as in 'gymnasium:Pendulum-v1'; the engines are "
@@ -149,7 +149,7 @@ def _resolve_id(env: str) -> tuple[str, str]:
     if not _ids(prefix):
         raise TrustaxError(f"{env!r}: {_install(prefix)}")
     if not _has(prefix, rest):
-        others = [engine for engine in FOR_BARE_IDS if engine != prefix and _has(engine, rest)]
+        others = [engine for engine in DEFAULT_ENGINES if engine != prefix and _has(engine, rest)]
         hint = f", but {' and '.join(others)} can run it" if others else _similar(rest, [prefix])
         raise TrustaxError(f"{prefix} has no environment {rest!r}{hint}")
     return prefix, rest
@@ -165,7 +165,7 @@ def _ids(engine: str) -> list[str]:
 
 
 def _has(engine: str, env_id: str) -> bool:
-    # "module:Env-v0" asks Gymnasium to import the module, which registers the environment only then. So do families.
+    # For "module:Env-v0" Gymnasium imports the module, which registers the environment only then. So do families.
     imported = engine == "gymnasium" and (":" in env_id or family_of(env_id) is not None)
     return env_id in _ids(engine) or imported
 

@@ -1,13 +1,13 @@
-"""EnvPool: environments in C++ on a pool of threads, stepped from inside compiled code or from Python.
+"""EnvPool: environments in C++ on a thread pool, stepped from compiled code or from Python.
 
-What to know of it:
+Notes:
 
-- EnvPool reports a termination that falls on the time limit as a truncation only.
-- Its `reset` starts new episodes but does not rewind the random streams: those are fixed when a pool is made. So every
-  `reset` of ours has a pool of its own.
-- The compiled form runs on the CPU, also where there is a GPU: as a GPU's program its rewards would arrive as zeros.
-- A convolutional policy is too slow for the CPU, so with a GPU images are stepped from Python.
-- EnvPool is imported when first needed, since it may be absent and takes more than a second.
+- EnvPool reports a termination at the time limit only as a truncation.
+- Its `reset` starts new episodes but does not reset the random streams, which are fixed when a pool is made. So every
+  `reset` here uses a new pool.
+- The compiled form runs on the CPU even if there is a GPU: in a program for the GPU its rewards would be zeros.
+- A convolutional policy is too slow on the CPU, so with a GPU image environments are stepped from Python.
+- EnvPool is imported on first use, because it is optional and its import takes more than a second.
 """
 
 import sys
@@ -27,7 +27,7 @@ from trustax.types import TimeStep
 
 
 def envpool_ids() -> list[str]:
-    """Every id that EnvPool knows; none where EnvPool is not installed."""
+    """All ids in EnvPool; empty if EnvPool is not installed."""
     try:
         import envpool
     except ImportError:
@@ -36,14 +36,14 @@ def envpool_ids() -> list[str]:
 
 
 def make_envpool(env_id: str, seeds: Sequence[int], num_envs: int, compiled: bool) -> "EnvPoolCompiled | EnvPoolHost":
-    """The environments of an id, compiled if that is asked for and pays here."""
+    """Make the environments of an id, in compiled form if requested and efficient on this machine."""
     pool = Pool(env_id, seeds, num_envs)
-    pays = sys.platform == "linux" and (jax.default_backend() == "cpu" or not pool.spec.is_image)
-    return EnvPoolCompiled(pool) if compiled and pays else EnvPoolHost(pool)
+    is_efficient = sys.platform == "linux" and (jax.default_backend() == "cpu" or not pool.spec.is_image)
+    return EnvPoolCompiled(pool) if compiled and is_efficient else EnvPoolHost(pool)
 
 
 class Pool:
-    """One pool of `seed x env` environments, and the way between its flat batch and the axes `seed env`."""
+    """A pool of `seed x env` environments, with conversions between its flat batch and the axes `seed env`."""
 
     def __init__(self, env_id: str, seeds: Sequence[int], num_envs: int) -> None:
         self._env_id = env_id
@@ -52,13 +52,13 @@ class Pool:
         self._axes = (len(seeds), num_envs)
         self.raw = self._make(start=0)
         self._next_start: int | None = 0
-        """what the pool was made for, as long as it is unused"""
+        """the start number of the current pool, or None once it is used"""
         self.spec = spec_of(f"envpool:{env_id}", self._observation_space(), self.raw.action_space)
-        # Gymnasium's Discrete says int64 where the C++ code reads int32.
+        # Gymnasium's Discrete declares int64, but the C++ code reads int32.
         self._action_dtype = self.raw.spec.action_array_spec["action"].dtype
 
     def begin(self, start: int) -> None:
-        """Have an unused pool with the random streams of this start."""
+        """Make sure that the pool is unused and has the random streams of this start number."""
         if start != self._next_start:
             self.raw.close()
             self.raw = self._make(start)
@@ -73,7 +73,7 @@ class Pool:
             self._env_id, env_type="gymnasium", num_envs=num_seeds * num_envs, seed=seeds, **self._options
         )
         with warnings.catch_warnings():
-            # Its bounds of observations are often wrong, and Gymnasium warns of some at the first look. We use none.
+            # EnvPool's observation bounds are often wrong, and Gymnasium warns about some. They are not used here.
             warnings.simplefilter("ignore")
             assert pool.observation_space is not None
         return pool
@@ -91,23 +91,23 @@ class Pool:
             batch = minigrid.to_vector(self._env_id, batch)
         elif self.spec.parts is not None:
             batch = flatten(self.spec.parts, batch)
-        return self._wide(batch).astype(self.spec.observation_dtype)
+        return self._unflatten(batch).astype(self.spec.observation_dtype)
 
     def timestep(self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> TimeStep:
         timestep = TimeStep(
             self.observation(observation),
-            self._wide(reward).astype(np.float32),
-            self._wide(terminated),
-            self._wide(truncated),
+            self._unflatten(reward).astype(np.float32),
+            self._unflatten(terminated),
+            self._unflatten(truncated),
         )
         if minigrid.is_minigrid(self._env_id):
             return timestep._replace(success=timestep.terminated & (timestep.reward > 0))
         if self._options:
             raw_reward, game_over = atari.raw_reward_and_game_over(info, terminated, truncated)
-            return timestep._replace(raw_reward=self._wide(raw_reward), game_over=self._wide(game_over))
+            return timestep._replace(raw_reward=self._unflatten(raw_reward), game_over=self._unflatten(game_over))
         return timestep
 
-    def _wide(self, batch: Any) -> Any:
+    def _unflatten(self, batch: Any) -> Any:
         return batch.reshape(self._axes + batch.shape[1:])
 
 
@@ -133,12 +133,12 @@ class EnvPoolHost:
 class EnvPoolCompiled:
     """EnvPool stepped by XLA: a `CompiledEnvironment`.
 
-    The state is only a handle that puts the steps in order; the environments live in the pool. So it cannot
-    be saved, steps cannot be repeated from an old state, and the code that steps it must run on one device.
+    The state is only a handle that orders the steps; the environments live in the pool. So the state cannot be saved,
+    steps cannot be repeated from an earlier state, and the code that steps it must run on one device.
 
-    EnvPool declares its results in the types JAX would give them, of 32 bits by default, while its C++ code
-    writes 64 bits where the environment has them (all of MuJoCo), past the end of the buffers. So whatever
-    touches it is traced with 64 bits enabled, and cast before it leaves.
+    EnvPool declares its results with JAX's default types of 32 bits, but its C++ code writes 64 bits for environments
+    that use them (all of MuJoCo), past the end of the buffers. So all calls are traced with 64-bit types enabled, and
+    results are cast to 32 bits.
     """
 
     resumable = False

@@ -1,4 +1,4 @@
-"""Any Gymnasium environment, registered or made by a callable, stepped from Python."""
+"""Gymnasium environments, registered or made by a callable, stepped from Python."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,14 +24,14 @@ EXTRAS = {
     "minigrid": "trustax[minigrid]",
     "ale_py": "trustax[atari]",
 }
-"""What to install for environments whose code is in a package of this name."""
+"""The extra to install for environments that need a package."""
 
 FAMILIES = {"MiniGrid-": "minigrid", "BabyAI-": "minigrid", "ALE/": "ale_py"}
-"""The package that registers the ids with this beginning, as soon as it is imported."""
+"""Packages that register ids with these prefixes when they are imported."""
 
 
 class GymnasiumHost:
-    """Gymnasium environments one after another in this process, each in a wrapper: a `HostEnvironment`."""
+    """Gymnasium environments, stepped one after another in this process: a `HostEnvironment`."""
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class GymnasiumHost:
         wrapper: Callable[[gymnasium.Env], gymnasium.Env] = lambda env: env,
     ) -> None:
         self._name = name = env if isinstance(env, str) else getattr(env, "__name__", repr(env))
-        copies = [wrapper(copy) for copy in _copies(env, name, len(seeds) * num_envs)]
+        copies = [wrapper(copy) for copy in _make_copies(env, name, len(seeds) * num_envs)]
         self.spec = spec_of(name, copies[0].observation_space, copies[0].action_space)
         self._seeds = seeds
         self._axes = (len(seeds), num_envs)
-        self._knows_success = False
+        self._reports_success = False
         self._vector: Any = SyncVectorEnv(
-            [partial(_same, copy) for copy in copies],
-            copy=False,  # what leaves this class is copied anyway
+            [partial(_return_existing, copy) for copy in copies],
+            copy=False,  # this class copies all results anyway
             autoreset_mode=AutoresetMode.NEXT_STEP,
         )
         assert self._vector.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
@@ -58,7 +58,7 @@ class GymnasiumHost:
         seeds = [environment_seed(seed, env, start) for seed in self._seeds for env in range(num_envs)]
         with environment_errors(self._name):
             observation, _ = self._vector.reset(seed=seeds)
-            return self._seen(observation)
+            return self._convert_observation(observation)
 
     def step(self, action: np.ndarray) -> TimeStep:
         space = self._vector.single_action_space
@@ -67,68 +67,68 @@ class GymnasiumHost:
                 to_batch(np.asarray(action), space, space.dtype)
             )
         return TimeStep(
-            self._seen(observation),
-            self._wide(reward, "float32"),
-            self._wide(terminated, "bool"),
-            self._wide(truncated, "bool"),
-            # Of Atari alone, whose wrappers tell both at every step and reset.
-            raw_reward=self._wide(info["score"], "float32") if {"score", "over"} <= info.keys() else None,
-            game_over=self._wide(info["over"], "bool") if {"score", "over"} <= info.keys() else None,
+            self._convert_observation(observation),
+            self._unflatten(reward, "float32"),
+            self._unflatten(terminated, "bool"),
+            self._unflatten(truncated, "bool"),
+            # Only the Atari wrappers report both, at every step and reset.
+            raw_reward=self._unflatten(info["score"], "float32") if {"score", "over"} <= info.keys() else None,
+            game_over=self._unflatten(info["over"], "bool") if {"score", "over"} <= info.keys() else None,
             success=self._success(info),
         )
 
     def _success(self, info: dict[str, Any]) -> np.ndarray | None:
-        """`is_success`, Stable-Baselines3's convention. Who has told it once, and does not now, has not succeeded."""
-        self._knows_success |= "is_success" in info
-        if not self._knows_success:
+        """`is_success`, as in Stable-Baselines3. It counts as False in later steps that do not report it."""
+        self._reports_success |= "is_success" in info
+        if not self._reports_success:
             return None
-        return self._wide(info.get("is_success", np.zeros(self._vector.num_envs)), "bool")
+        return self._unflatten(info.get("is_success", np.zeros(self._vector.num_envs)), "bool")
 
     def close(self) -> None:
         self._vector.close()
 
-    def _seen(self, batch: Any) -> np.ndarray:
+    def _convert_observation(self, batch: Any) -> np.ndarray:
         parts = self.spec.parts
-        return self._wide(batch if parts is None else flatten(parts, batch), self.spec.observation_dtype)
+        return self._unflatten(batch if parts is None else flatten(parts, batch), self.spec.observation_dtype)
 
-    def _wide(self, batch: np.ndarray, dtype: str) -> np.ndarray:
+    def _unflatten(self, batch: np.ndarray, dtype: str) -> np.ndarray:
         return np.array(batch, dtype).reshape(self._axes + batch.shape[1:])
 
 
-def _copies(env: str | Callable[[], gymnasium.Env], name: str, count: int) -> list[gymnasium.Env]:
+def _make_copies(env: str | Callable[[], gymnasium.Env], name: str, count: int) -> list[gymnasium.Env]:
     if isinstance(env, str):
-        # Gymnasium's checks of an environment are for its author: once is enough, and they cost time.
+        # Gymnasium's environment checker is meant for authors and takes time: once is enough.
         return [registered(env, disable_env_checker=None if index == 0 else True) for index in range(count)]
     copies = [env() for _ in range(count)]
     for copy in copies:
         if not isinstance(copy, gymnasium.Env):
             raise TrustaxError(f"{name} must return a gymnasium.Env, not {type(copy).__name__}")
     if len({id(copy) for copy in copies}) < count:
-        raise TrustaxError(f"{name} must make a new environment at each call, not return the same one again")
+        raise TrustaxError(f"{name} must make a new environment at each call, not return the same one")
     return copies
 
 
-def _same(env: gymnasium.Env) -> gymnasium.Env:
-    """A vector environment is given functions, while ours exist already: they are checked first."""
+def _return_existing(env: gymnasium.Env) -> gymnasium.Env:
+    """Return an existing environment, since a vector environment takes functions that make one."""
     return env
 
 
 def registered(env_id: str, **options: Any) -> gymnasium.Env:
-    """One environment by its id, as a learner sees it; `options` are those of `gymnasium.make`."""
+    """Make a registered environment with the wrappers for learning; `options` go to `gymnasium.make`."""
     family = family_of(env_id)
     try:
         if family is not None:
             import_module(family)
         if family == "ale_py":
             return preprocess(gymnasium.make(env_id, **ALE_OPTIONS, **options))
-        made = gymnasium.make(env_id, **options)
+        environment = gymnasium.make(env_id, **options)
     except (gymnasium.error.Error, ImportError) as error:
-        raise TrustaxError(f"gymnasium:{env_id} cannot be made: {_remedy(env_id, error)}") from error
-    return SymbolicView(made) if family == "minigrid" else made
+        raise TrustaxError(f"gymnasium:{env_id} cannot be made: {_explain_failure(env_id, error)}") from error
+    return SymbolicView(environment) if family == "minigrid" else environment
 
 
 def family_of(env_id: str) -> str | None:
-    """The package that an id needs before Gymnasium knows it, if it is one of `FAMILIES`.
+    """The package in `FAMILIES` that registers an id with Gymnasium, if any.
 
     >>> family_of("ALE/Pong-v5"), family_of("CartPole-v1")
     ('ale_py', None)
@@ -136,8 +136,8 @@ def family_of(env_id: str) -> str | None:
     return next((package for prefix, package in FAMILIES.items() if env_id.startswith(prefix)), None)
 
 
-def _remedy(env_id: str, error: Exception) -> str:
-    """What Gymnasium says in one line, and which extra to install where that is the cause."""
+def _explain_failure(env_id: str, error: Exception) -> str:
+    """The reason why an environment cannot be made, in one line, and the extra to install if that is missing."""
     reason = " ".join(str(error).split())
     specification = gymnasium.registry.get(env_id)
     code = family_of(env_id) or getattr(specification, "entry_point", "")
@@ -146,5 +146,5 @@ def _remedy(env_id: str, error: Exception) -> str:
             if package in str(code):
                 return f'a dependency is not installed: pip install "{extra}"'
     if isinstance(error, ModuleNotFoundError) and ":" in env_id:
-        return f"{reason} A module of this folder is found with PYTHONPATH=."
+        return f"{reason} To import a module from this folder, set PYTHONPATH=."
     return reason

@@ -1,4 +1,4 @@
-"""Gymnasium's spaces in Trustax's terms: which are supported, and how actions become a batch of theirs."""
+"""Convert Gymnasium spaces to an `EnvSpec`, and actions to batches of a Gymnasium space."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,9 +14,9 @@ from trustax.types import Actions, BoxActions, DiscreteActions, EnvSpec, MultiDi
 
 
 def spec_of(name: str, observation_space: Space, action_space: Space) -> EnvSpec:
-    """The spec of an environment with these spaces, or an error that names the space that has no place here.
+    """The spec of an environment with these spaces; raises an error that names an unsupported space.
 
-    Arrays stay as they are. Everything else is flattened to one vector, as `gymnasium.spaces.flatten` does it.
+    Array observations keep their shape. All others are flattened to one vector, as by `gymnasium.spaces.flatten`.
 
     >>> spec_of("mine", Box(-1, 1, (2,)), Discrete(3)).observation_shape
     (2,)
@@ -48,8 +48,8 @@ def _parts_of(name: str, space: Space, path: tuple[str | int, ...] = ()) -> Iter
         case _:
             where = "".join(f"[{key!r}]" for key in path)
             raise TrustaxError(
-                f"{name}: observation{where} is of the space {type(space).__name__}, which is no fixed number of "
-                "numbers; leave it out, or turn it into a Box, by a gymnasium.ObservationWrapper"
+                f"{name}: observation{where} has the space {type(space).__name__}, which has no fixed size; "
+                "remove it, or convert it to a Box, with a gymnasium.ObservationWrapper"
             )
 
 
@@ -65,8 +65,8 @@ def _actions_of(name: str, space: Space) -> Actions:
         case Box() if np.issubdtype(space.dtype, np.floating):
             return BoxActions(_flat(space.low), _flat(space.high), _unless_vector(space.shape))
     raise TrustaxError(
-        f"{name}: actions must be Discrete, MultiDiscrete, MultiBinary or a Box of floats, not {_in_words(space)}; "
-        "a gymnasium.ActionWrapper can turn one into the other"
+        f"{name}: actions must be Discrete, MultiDiscrete, MultiBinary or a Box of floats, not {_describe(space)}; "
+        "convert them with a gymnasium.ActionWrapper"
     )
 
 
@@ -78,12 +78,12 @@ def _unless_vector(shape: tuple[int, ...]) -> tuple[int, ...] | None:
     return None if len(shape) == 1 else shape
 
 
-def _in_words(space: Space) -> str:
+def _describe(space: Space) -> str:
     kind = type(space).__name__
     return f"{kind} of {space.dtype} with shape {space.shape}" if isinstance(space, Box) else kind
 
 
 def to_batch(action: Any, space: Space, dtype: Any) -> Any:
-    """Actions `seed env ...` as one batch of the space's own dtype; NumPy or JAX."""
+    """Reshape actions `seed env ...` to one batch for the space, and cast them to `dtype`; NumPy or JAX."""
     assert space.shape is not None
     return action.reshape((-1, *space.shape)).astype(dtype)

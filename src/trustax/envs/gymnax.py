@@ -1,14 +1,14 @@
-"""Gymnax: environments in JAX, its own and those that others wrote to its interface, as definitions of ours.
+"""Gymnax environments, built in or written by others, as `JaxEnv`s.
 
-What to know of it:
+Notes:
 
-- A step of Gymnax says `terminated` only; the time limit stands beside it, in `max_steps_in_episode`. That is our time
-  limit, and an episode that ends by both is reported as both.
-- Before version 1.0 an environment counted the time limit as a termination, in an `is_terminal` of its own. One that
-  still has its own is given a limit that it never reaches.
-- The dtypes of its observation spaces are not always those of the observations. All become float32, but for images of
-  bytes. MinAtar's images of ten by ten are not of bytes, so a policy takes them as vectors.
-- Gymnax is imported when first needed, since it may be absent and takes two seconds.
+- A step of Gymnax returns only `terminated`; the time limit is the parameter `max_steps_in_episode`. It becomes the
+  `time_limit`, and an episode that ends for both reasons is reported as terminated and truncated.
+- Before version 1.0, environments treated the time limit as a termination, by overriding `is_terminal`. Environments
+  that still override it get a limit that they never reach.
+- The dtypes of its observation spaces are not always those of the observations. All observations become float32, except
+  uint8 images. MinAtar's 10 x 10 images are not uint8, so a policy treats them as vectors.
+- Gymnax is imported on first use, because it is optional and its import takes two seconds.
 """
 
 from typing import Any, NamedTuple
@@ -22,12 +22,12 @@ from trustax.errors import TrustaxError
 from trustax.networks import can_convolve
 from trustax.types import BoxActions, DiscreteActions, EnvSpec
 
-NEVER = 2**30
-"""More steps than an episode has, and still a number of 32 bits."""
+NO_LIMIT = 2**30
+"""More steps than any episode has, but still a 32-bit integer."""
 
 
 def gymnax_ids() -> list[str]:
-    """Every id that Gymnax knows; none where Gymnax is not installed."""
+    """All ids in Gymnax; empty if Gymnax is not installed."""
     try:
         import gymnax
     except ImportError:
@@ -36,9 +36,9 @@ def gymnax_ids() -> list[str]:
 
 
 class GymnaxState(NamedTuple):
-    """The environment's own state, what is seen of it, and the key of the steps to come.
+    """The state of the Gymnax environment, its observation, and the key of the next steps.
 
-    The observation is kept because Gymnax makes it while it steps, at times from the step's key or action.
+    The observation is stored because Gymnax computes it in `step_env`, sometimes from the step's key or action.
     """
 
     inner: Any
@@ -47,29 +47,29 @@ class GymnaxState(NamedTuple):
 
 
 class GymnaxEnv:
-    """A Gymnax environment as a `JaxEnv`; without `params` it has its default ones.
+    """A Gymnax environment as a `JaxEnv`, with the given or its default `params`.
 
     >>> import gymnax
     >>> env, params = gymnax.make("CartPole-v1")
-    >>> definition = GymnaxEnv(env, params.replace(max_steps_in_episode=200))
-    >>> definition.spec.observation_shape, definition.time_limit
+    >>> environment = GymnaxEnv(env, params.replace(max_steps_in_episode=200))
+    >>> environment.spec.observation_shape, environment.time_limit
     ((4,), 200)
     """
 
     def __init__(self, env: Any, params: Any = None) -> None:
-        counts_the_limit = _counts_the_limit(env)
+        terminates_at_limit = _terminates_at_limit(env)
         params = env.default_params if params is None else params
         limit = getattr(params, "max_steps_in_episode", None)
         self.time_limit = None if limit is None else int(limit)
         self._env = env
-        self._params = params.replace(max_steps_in_episode=NEVER) if counts_the_limit and limit else params
+        self._params = params.replace(max_steps_in_episode=NO_LIMIT) if terminates_at_limit and limit else params
         self.spec = _spec_of(env.name, env.observation_space(params), env.action_space(params))
         self._action_shape = env.action_space(params).shape
 
     def reset(self, key: Key[Array, ""]) -> GymnaxState:
         reset_key, key = jax.random.split(key)
         observation, inner = self._env.reset_env(reset_key, self._params)
-        # Gymnax starts many states from Python numbers, whose types would change with the first step.
+        # Gymnax initializes many states with Python numbers, whose types would change in the first step.
         inner = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.asarray(leaf).dtype), inner)
         return GymnaxState(inner, observation.astype(self.spec.observation_dtype), key)
 
@@ -89,28 +89,28 @@ class GymnaxEnv:
 
 
 def make_gymnax(env_id: str) -> GymnaxEnv:
-    """A registered environment, with its default parameters."""
+    """Make a registered environment with its default parameters."""
     import gymnax
 
     try:
         return GymnaxEnv(*gymnax.make(env_id))
-    except OSError as error:  # MNISTBandit-bsuite fetches its images from the web
+    except OSError as error:  # MNISTBandit-bsuite downloads its images
         raise TrustaxError(f"gymnax:{env_id} cannot be made: {' '.join(str(error).split())}") from error
 
 
-def _counts_the_limit(env: Any) -> bool:
-    """Whether the environment reports its time limit as a termination; one that cannot run here is refused."""
+def _terminates_at_limit(env: Any) -> bool:
+    """Whether the environment reports its time limit as a termination; raises an error if it is not supported."""
     from gymnax.environments.environment import Environment
 
     if not isinstance(env, Environment):
         raise TrustaxError(
             f"GymnaxEnv takes a gymnax Environment, not a {type(env).__name__}; "
-            "wrappers have no place here, since their steps reset by themselves"
+            "wrappers are not supported, because they reset inside step"
         )
     if type(env).is_truncated is not Environment.is_truncated:
         raise TrustaxError(
-            f"{env.name} has an is_truncated of its own, but only max_steps_in_episode may truncate an episode; "
-            "leave is_truncated as Gymnax has it, or write a trustax.envs.JaxEnv"
+            f"{env.name} overrides is_truncated, but only max_steps_in_episode may truncate an episode; "
+            "remove the override, or write a trustax.envs.JaxEnv"
         )
     return type(env).is_terminal is not Environment.is_terminal
 

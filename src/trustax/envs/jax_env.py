@@ -1,4 +1,4 @@
-"""What defines an environment in JAX: pure functions on its own state, without batch axes and without autoreset."""
+"""The interface of environments written in JAX: pure functions of a state, without batch axes and autoreset."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,15 +11,15 @@ from trustax.types import BoxActions, EnvSpec
 
 @runtime_checkable
 class JaxEnv(Protocol):
-    """One environment in JAX, as a user may write it.
+    """A single environment in JAX; users can write their own.
 
-    A state is any pytree of arrays whose shapes and dtypes never change. An environment that is random while
-    it runs keeps a key in its state: `reset` is given one.
+    The state is a pytree of arrays with fixed shapes and dtypes. An environment with random steps stores a key in its
+    state, which it gets in `reset`.
 
     >>> from typing import ClassVar
     >>> from trustax.types import DiscreteActions
     >>> class Countdown:
-    ...     "Three steps; the first action pays."
+    ...     "Three steps; action 0 earns a reward of 1."
     ...
     ...     spec: ClassVar[EnvSpec] = EnvSpec((1,), DiscreteActions(2))
     ...     time_limit: ClassVar[int | None] = None
@@ -44,53 +44,55 @@ class JaxEnv(Protocol):
 
     @property
     def time_limit(self) -> int | None:
-        """After how many steps an episode is truncated; None for never."""
+        """The number of steps after which an episode is truncated; None for no limit."""
         ...
 
     def reset(self, key: Any) -> Any:
-        """The first state of an episode."""
+        """Return the first state of an episode."""
         ...
 
     def step(self, state: Any, action: Any) -> tuple[Any, Any, Any]:
-        """The next state, the reward and whether the episode terminated there."""
+        """Return the next state, the reward and whether the episode terminated."""
         ...
 
     def observe(self, state: Any) -> Any:
-        """What the policy sees of a state."""
+        """Return the observation of a state."""
         ...
 
 
 @runtime_checkable
 class GoalJaxEnv(JaxEnv, Protocol):
-    """An environment whose episodes succeed or fail."""
+    """An environment in JAX with a goal, whose episodes succeed or fail."""
 
     def succeeded(self, state: Any) -> Any:
-        """Whether the goal is reached in a state."""
+        """Return whether a state reaches the goal."""
         ...
 
 
-def require_sound(definition: JaxEnv) -> None:
-    """Refuse functions that do not fit together, before a compiler does in its own words."""
+def validate(definition: JaxEnv) -> None:
+    """Raise an error if the functions do not fit together, with a clearer message than the compiler's."""
     name, spec = type(definition).__name__, definition.spec
     zeros = jnp.zeros(spec.actions.shape, jnp.float32 if isinstance(spec.actions, BoxActions) else jnp.int32)
     state = jax.eval_shape(definition.reset, jax.random.key(0))
-    stepped, reward, _ = jax.eval_shape(definition.step, state, spec.actions.for_environment(zeros))
-    if (before := _kinds(state)) != (after := _kinds(stepped)):
-        differing = [f"{old}, then {new}" for old, new in zip(before, after, strict=False) if old != new]
+    next_state, reward, _ = jax.eval_shape(definition.step, state, spec.actions.for_environment(zeros))
+    if (before := _describe_arrays(state)) != (after := _describe_arrays(next_state)):
+        differing = [
+            f"{old} from reset, {new} from step" for old, new in zip(before, after, strict=False) if old != new
+        ]
         raise TrustaxError(
-            f"{name}.step must return a state of the shapes and types that reset gives: "
-            f"{(differing or ['another number of arrays'])[0]}"
+            f"{name}.step must return a state with the shapes and dtypes of the state from reset: "
+            f"{(differing or ['the number of arrays differs'])[0]}"
         )
     observation = jax.eval_shape(definition.observe, state)
     if observation.shape != spec.observation_shape:
         raise TrustaxError(
-            f"{name}.observe gives the shape {observation.shape}, but its spec says {spec.observation_shape}"
+            f"{name}.observe returns the shape {observation.shape}, but its spec declares {spec.observation_shape}"
         )
     if reward.shape != ():
-        raise TrustaxError(f"{name}.step must return one number as the reward, not the shape {reward.shape}")
+        raise TrustaxError(f"{name}.step must return a scalar reward, not an array of shape {reward.shape}")
 
 
-def _kinds(state: Any) -> list[str]:
-    """Every array of a state in words."""
+def _describe_arrays(state: Any) -> list[str]:
+    """Path, dtype and shape of every array in a state."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
     return [f"state{jax.tree_util.keystr(path)} {leaf.dtype} {leaf.shape}" for path, leaf in leaves]

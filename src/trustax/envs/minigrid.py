@@ -1,11 +1,11 @@
-"""The one observation that all engines give of MiniGrid's tasks.
+"""The observation of MiniGrid tasks, which is the same for all engines.
 
-MiniGrid shows a dictionary: the `image` of the 7 x 7 tiles ahead of the agent (kind, colour and condition of
-each), its `direction`, and a `mission` in English. A policy here sees one vector of them:
+MiniGrid returns a dictionary: the `image` of the 7 x 7 tiles ahead of the agent (kind, color and condition of each),
+its `direction`, and a `mission` in English. Here a policy gets one vector:
 
-- the image as it is, flattened;
-- the direction, one-hot;
-- of the mission the words that differ between episodes: for each, 1 where the mission has it and 0 elsewhere.
+- the flattened image;
+- the direction as a one-hot vector;
+- for each word that may differ between missions: 1 if the mission contains it, else 0.
 """
 
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ from gymnasium.spaces import Box
 VIEW_SIZE = 7
 DIRECTIONS = 4
 COLORS = ("red", "green", "blue", "purple", "yellow", "grey")
-"""in the order of MiniGrid's numbers"""
+"""in MiniGrid's order"""
 OBJECTS = ("door", "key", "ball", "box")
 MISSION_LENGTH = 96
-"""how many letters EnvPool gives, whatever the mission"""
+"""the number of letters in EnvPool's missions, including padding"""
 
 _MISSION_WORDS: dict[str, tuple[str, ...]] = {"MiniGrid-Unlock-v0": (), "MiniGrid-UnlockPickup-v0": COLORS}
 
 
 def is_minigrid(env_id: str) -> bool:
-    """Whether an id is one of MiniGrid's.
+    """Whether an id belongs to MiniGrid.
 
     >>> is_minigrid("MiniGrid-Unlock-v0"), is_minigrid("CartPole-v1")
     (True, False)
@@ -38,9 +38,9 @@ def is_minigrid(env_id: str) -> bool:
 
 
 def mission_words(env_id: str) -> tuple[str, ...]:
-    """The words that are looked for in the mission.
+    """The words of the mission that an observation includes.
 
-    Where MiniGrid names two objects, as in "put the red ball near the blue box", their order is lost.
+    If the mission names two objects, as in "put the red ball near the blue box", their order is lost.
 
     >>> mission_words("MiniGrid-Unlock-v0"), len(mission_words("MiniGrid-Fetch-5x5-N2-v0"))
     ((), 10)
@@ -49,7 +49,7 @@ def mission_words(env_id: str) -> tuple[str, ...]:
 
 
 def observation_size(env_id: str) -> int:
-    """How many numbers an observation has.
+    """The size of an observation.
 
     >>> observation_size("MiniGrid-Unlock-v0"), observation_size("MiniGrid-UnlockPickup-v0")
     (151, 157)
@@ -62,9 +62,9 @@ def observation_space(env_id: str) -> Box:
 
 
 def to_vector(env_id: str, observation: Mapping[str, Any]) -> Any:
-    """EnvPool's dictionary as vectors: NumPy or JAX, with any axes before those of one observation.
+    """Convert EnvPool's dictionary to vectors, in NumPy or JAX; leading batch axes are allowed.
 
-    `image` is `... 7 7 3`, `direction` is `...`, and `mission` is `... 96` bytes of ASCII, filled up with zeros.
+    `image` is `... 7 7 3`, `direction` is `...`, and `mission` is `... 96` bytes of ASCII, padded with zeros.
     """
     image, direction, mission = (observation[part] for part in ("image", "direction", "mission"))
     arrays = image.__array_namespace__()
@@ -75,14 +75,14 @@ def to_vector(env_id: str, observation: Mapping[str, Any]) -> Any:
 
 
 def _mentions(mission: Any, word: str) -> Any:
-    """Whether a word stands in the mission: whether anywhere all of its letters follow each other."""
-    starts = mission.shape[-1] - len(word) + 1
-    letters = [mission[..., place : place + starts] == letter for place, letter in enumerate(word.encode())]
+    """Whether the mission contains a word: whether all of its letters match at any position."""
+    num_offsets = mission.shape[-1] - len(word) + 1
+    letters = [mission[..., offset : offset + num_offsets] == letter for offset, letter in enumerate(word.encode())]
     return reduce(and_, letters).any(axis=-1)
 
 
 class SymbolicView(gymnasium.ObservationWrapper):
-    """The same vector of an environment of the `minigrid` package, and `is_success` in the info of each step."""
+    """Wraps an environment of the `minigrid` package to return this vector, and `is_success` in each step's info."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
@@ -102,6 +102,6 @@ class SymbolicView(gymnasium.ObservationWrapper):
 
     def step(self, action: Any) -> tuple[np.ndarray, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = super().step(action)
-        # Lava and the like terminate an episode too, but pay nothing.
+        # Lava, for example, also terminates an episode, but without a reward.
         success = bool(terminated and float(reward) > 0)
         return observation, reward, terminated, truncated, info | {"is_success": success}

@@ -1,7 +1,7 @@
-"""A trial of an environment: random steps of a few copies, and everything that they returned.
+"""Play a few copies of an environment with random actions, and record everything that they return.
 
-A vector environment of Gymnasium casts what comes from an environment to what its spaces declare. So a wrapper looks at
-it before, and keeps the first fault of every kind.
+Gymnasium's vector environments cast observations to the declared space. So a wrapper checks what a single environment
+returns before the cast, and records the first fault of every kind.
 """
 
 import time
@@ -16,7 +16,7 @@ from gymnasium.spaces import Box, Dict, Space, Tuple
 
 from trustax.envs.base import HostEnvironment
 from trustax.envs.engines import Environment, bare_id, engine_of, make
-from trustax.envs.errors import brief, describe
+from trustax.envs.errors import describe, one_line
 from trustax.envs.gymnasium import GymnasiumHost
 from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions, TimeStep
 
@@ -24,16 +24,16 @@ SEEDS = (0, 1)
 NUM_ENVS = 2
 MIN_STEPS, MAX_STEPS, MAX_SECONDS = 300, 2000, 20.0
 MIN_EPISODES = 3
-"""A trial goes on after MIN_STEPS until so many episodes have ended, or one of the maxima is reached."""
+"""Play continues after MIN_STEPS until this many episodes have ended, or until one of the maxima is reached."""
 BOUND_STEPS = 2
-"""The first action of a trial is the lowest that there is, the second the highest."""
+"""The first action is the lowest in the action space, the second is the highest."""
 
 Fault = Literal["type", "finite", "bounds", "reward", "flags"]
 Faults = dict[Fault, str]
 
 
 class Episode(NamedTuple):
-    """An episode that ended."""
+    """A finished episode."""
 
     length: int
     terminated: bool
@@ -42,19 +42,19 @@ class Episode(NamedTuple):
 
 @dataclass(frozen=True)
 class RandomPlay:
-    """What the copies returned; arrays start with the axes `time seed env`, observations with one row more."""
+    """What the copies returned; arrays start with the axes `time seed env`, and observations have one more row."""
 
     spec: EnvSpec
     in_jax: bool
-    """whether the environment is a definition in JAX"""
+    """whether the environment is written in JAX"""
     observation: np.ndarray
     reward: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
     faults: Faults
-    """the first fault of every kind in what a single environment returned"""
+    """the first fault of every kind in the values that a single environment returned"""
     error: str | None
-    """what was raised, which ended the trial"""
+    """the exception that ended the play, if any"""
 
     @property
     def num_steps(self) -> int:
@@ -66,7 +66,7 @@ class RandomPlay:
 
     @property
     def restarted(self) -> np.ndarray:
-        """Which rows follow an ending, so that they only reset."""
+        """Which rows follow the end of an episode, so that they only reset."""
         return np.concatenate([np.zeros_like(self.ended[:1]), self.ended[:-1]])
 
     @cached_property
@@ -80,21 +80,21 @@ class RandomPlay:
 
 
 def play(env: Environment, num_steps: int | None = None) -> RandomPlay:
-    """Random actions, the same for every seed; as many steps as given, or as it takes."""
+    """Play random actions, the same for every seed, for `num_steps` or until there are enough episodes."""
     faults: Faults = {}
-    environment = _made(env, faults)
+    environment = _make_environment(env, faults)
     spec, error = environment.spec, None
     first = np.zeros((0, len(SEEDS), NUM_ENVS, *spec.observation_shape), spec.observation_dtype)
     rows: list[TimeStep] = []
     try:
         first = environment.reset()[None]
         actions = random_actions(spec, num_steps or MAX_STEPS)
-        began, num_episodes = time.monotonic(), 0
+        start_time, num_episodes = time.monotonic(), 0
         while len(rows) < len(actions):
             rows.append(environment.step(actions[len(rows)]))
             num_episodes += int(np.sum(rows[-1].terminated | rows[-1].truncated))
             enough = len(rows) >= MIN_STEPS and num_episodes >= MIN_EPISODES
-            if num_steps is None and (enough or time.monotonic() - began > MAX_SECONDS):
+            if num_steps is None and (enough or time.monotonic() - start_time > MAX_SECONDS):
                 break
     except Exception as raised:
         error = describe(raised.__cause__ or raised)
@@ -105,14 +105,14 @@ def play(env: Environment, num_steps: int | None = None) -> RandomPlay:
         return np.stack([getattr(row, field) for row in rows]) if rows else empty
 
     observation = np.concatenate([first, stacked("observation", first[:0])])
-    nothing = np.zeros((0, len(SEEDS), NUM_ENVS), bool)
-    reward, terminated, truncated = (stacked(field, nothing) for field in ("reward", "terminated", "truncated"))
+    empty_flags = np.zeros((0, len(SEEDS), NUM_ENVS), bool)
+    reward, terminated, truncated = (stacked(field, empty_flags) for field in ("reward", "terminated", "truncated"))
     in_jax = engine_of(env) in ("native", "gymnax")
     return RandomPlay(spec, in_jax, observation, reward, terminated, truncated, faults, error)
 
 
 def random_actions(spec: EnvSpec, num_steps: int) -> np.ndarray:
-    """Actions `time seed env ...` as the environment takes them."""
+    """Random actions `time seed env ...`, in the environment's numbering and shape."""
     generator, axes = np.random.default_rng(0), (num_steps, 1, NUM_ENVS)
     lowest: Any
     highest: Any
@@ -124,7 +124,7 @@ def random_actions(spec: EnvSpec, num_steps: int) -> np.ndarray:
             lowest, highest = 0, np.array(counts) - 1
             drawn = generator.integers(0, counts, (*axes, len(counts)), np.int32)
         case BoxActions(bounds=(low, high)):
-            # Where there is no bound: as far as a policy that has learnt nothing goes.
+            # Without a bound: the range of an untrained policy.
             lowest, highest = np.where(np.isinf(low), -3, low), np.where(np.isinf(high), 3, high)
             drawn = generator.uniform(lowest, highest, (*axes, len(low))).astype(np.float32)
     drawn[0] = lowest
@@ -132,29 +132,29 @@ def random_actions(spec: EnvSpec, num_steps: int) -> np.ndarray:
     return np.asarray(spec.actions.for_environment(np.repeat(drawn, len(SEEDS), axis=1)))
 
 
-def _made(env: Environment, faults: Faults) -> HostEnvironment:
+def _make_environment(env: Environment, faults: Faults) -> HostEnvironment:
     if engine_of(env) == "gymnasium":
         source: Any = bare_id(env) if isinstance(env, str) else env
-        return GymnasiumHost(source, SEEDS, NUM_ENVS, wrapper=partial(Watched, faults=faults))
+        return GymnasiumHost(source, SEEDS, NUM_ENVS, wrapper=partial(FaultRecorder, faults=faults))
     return make(env, SEEDS, NUM_ENVS, compiled=False)
 
 
-class Watched(gymnasium.Wrapper):
-    """Passes everything on, and keeps the first fault of every kind."""
+class FaultRecorder(gymnasium.Wrapper):
+    """A wrapper that records the first fault of every kind and changes nothing."""
 
     def __init__(self, env: gymnasium.Env, faults: Faults) -> None:
         super().__init__(env)
         self._faults = faults
 
     def reset(self, **arguments: Any) -> tuple[Any, Any]:
-        observation, info = _values(self.env.reset(**arguments), "reset", "observation", "info")
-        self._look(observation, "after reset")
+        observation, info = _require_values(self.env.reset(**arguments), "reset", "observation", "info")
+        self._check_observation(observation, "after reset")
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
         names = ("observation", "reward", "terminated", "truncated", "info")
-        observation, reward, terminated, truncated, info = _values(self.env.step(action), "step", *names)
-        self._look(observation, "after step")
+        observation, reward, terminated, truncated, info = _require_values(self.env.step(action), "step", *names)
+        self._check_observation(observation, "after step")
         if not isinstance(reward, int | float | np.integer | np.floating):
             self._faults.setdefault("reward", f"a reward is a {type(reward).__name__}, not a number")
         for flag in (terminated, truncated):
@@ -162,24 +162,24 @@ class Watched(gymnasium.Wrapper):
                 self._faults.setdefault("flags", f"terminated or truncated is a {type(flag).__name__}, not a bool")
         return observation, reward, terminated, truncated, info
 
-    def _look(self, observation: Any, when: str) -> None:
-        fault = fault_of(self.observation_space, observation)
+    def _check_observation(self, observation: Any, when: str) -> None:
+        fault = find_fault(self.observation_space, observation)
         if fault is not None:
             self._faults.setdefault(fault[0], f"{when}, {fault[1]}")
 
 
-def _values(returned: Any, function: str, *names: str) -> Any:
-    """What a function of an environment returned, if it is what Gymnasium's interface says."""
+def _require_values(returned: Any, function: str, *names: str) -> Any:
+    """Check that a function returned the values of Gymnasium's interface, and pass them on."""
     if not isinstance(returned, tuple) or len(returned) != len(names):
-        raise TypeError(f"{function} must return the {len(names)} values {', '.join(names)}, not {brief(returned)}")
+        raise TypeError(f"{function} must return the {len(names)} values {', '.join(names)}, not {one_line(returned)}")
     return returned
 
 
-def fault_of(space: Space, value: Any, name: str = "observation") -> tuple[Fault, str] | None:
-    """Why a value is not in its space, or None where it is.
+def find_fault(space: Space, value: Any, name: str = "observation") -> tuple[Fault, str] | None:
+    """The reason why a value is not in its space, or None if it is.
 
-    >>> fault_of(Box(-1, 1, (2,)), np.array([0.5, 3.0], np.float32))
-    ('bounds', 'observation[1] = 3 is not within -1 and 1')
+    >>> find_fault(Box(-1, 1, (2,)), np.array([0.5, 3.0], np.float32))
+    ('bounds', 'observation[1] = 3 is not between -1 and 1')
     """
     if isinstance(space, Dict | Tuple):
         inner: dict[Any, Space] = dict(space.spaces.items() if isinstance(space, Dict) else enumerate(space.spaces))
@@ -187,23 +187,25 @@ def fault_of(space: Space, value: Any, name: str = "observation") -> tuple[Fault
         if found is None or found.keys() != inner.keys():
             keys = ", ".join(map(repr, inner))
             return "type", f"{name} is a {type(value).__name__}, not a {type(space).__name__} of {keys}"
-        faults = (fault_of(inner[key], found[key], f"{name}[{key!r}]") for key in inner)
+        faults = (find_fault(inner[key], found[key], f"{name}[{key!r}]") for key in inner)
         return next(filter(None, faults), None)
     if isinstance(space, Box) and isinstance(value, np.ndarray | np.generic):
-        return _fault_in_box(space, np.asarray(value), name)
-    return None if space.contains(value) else ("type", f"{name} is {brief(value)}, which is not in {brief(space)}")
+        return _find_box_fault(space, np.asarray(value), name)
+    return (
+        None if space.contains(value) else ("type", f"{name} is {one_line(value)}, which is not in {one_line(space)}")
+    )
 
 
-def _fault_in_box(space: Box, value: np.ndarray, name: str) -> tuple[Fault, str] | None:
+def _find_box_fault(space: Box, value: np.ndarray, name: str) -> tuple[Fault, str] | None:
     if value.shape != space.shape:
-        return "type", f"{name} has the shape {value.shape}, but its space {space.shape}"
+        return "type", f"{name} has the shape {value.shape}, but its space has {space.shape}"
     if not np.can_cast(value.dtype, np.dtype(space.dtype)):
-        return "type", f"{name} is of {value.dtype}, but its space of {space.dtype}"
-    outside = np.argwhere(~((space.low <= value) & (value <= space.high)))  # which takes in what is not a number
+        return "type", f"{name} has the dtype {value.dtype}, but its space has {space.dtype}"
+    outside = np.argwhere(~((space.low <= value) & (value <= space.high)))  # also true for NaN
     if not len(outside):
         return None
-    place = tuple(outside[0].tolist())
-    entry = f"{name}{list(place) or ''} = {value[place]:g}"
-    if np.isnan(value[place]):
+    index = tuple(outside[0].tolist())
+    entry = f"{name}{list(index) or ''} = {value[index]:g}"
+    if np.isnan(value[index]):
         return "finite", entry
-    return "bounds", f"{entry} is not within {space.low[place]:g} and {space.high[place]:g}"
+    return "bounds", f"{entry} is not between {space.low[index]:g} and {space.high[index]:g}"

@@ -1,4 +1,4 @@
-"""Environments written in JAX, and how one becomes many: the axes `seed env`, a time limit, NEXT_STEP autoreset."""
+"""Vectorize environments written in JAX: adds the axes `seed env`, a time limit and NEXT_STEP autoreset."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Int, Key, Shaped
 from trustax.envs.jax.cartpole import CartPole
 from trustax.envs.jax.pendulum import Pendulum
 from trustax.envs.jax.unlock import Unlock, UnlockPickup
-from trustax.envs.jax_env import GoalJaxEnv, JaxEnv, require_sound
+from trustax.envs.jax_env import GoalJaxEnv, JaxEnv, validate
 from trustax.runtime.compilation import jit_once
 from trustax.types import TimeStep
 
@@ -24,23 +24,23 @@ JAX_ENVS: dict[str, JaxEnv] = {
     "MiniGrid-UnlockPickup-v0": UnlockPickup(),
     "Pendulum-v1": Pendulum(),
 }
-"""The environments that Trustax brings along, by Gymnasium's names."""
+"""The environments included in Trustax, by their Gymnasium ids."""
 
 
 class VectorizedState(eqx.Module):
-    """Every leaf starts with the axes `seed env`, so the seed axis of the whole state can be sharded."""
+    """The state of all environments. Every leaf starts with the axes `seed env`, so it can be sharded over seeds."""
 
     inner: Any
     key: Key[Array, "seed env"]
-    """an episode that begins at step t begins by this key and t alone"""
+    """the start of an episode at step t depends only on this key and t"""
     drawn: Int[Array, "seed env"]
-    """for how many steps a start was drawn"""
+    """the number of steps for which starts have been sampled"""
     elapsed: Int[Array, "seed env"]
     done: Bool[Array, "seed env"]
 
 
 class VectorizedJaxEnv:
-    """`num_envs` copies of a definition for each seed: a `CompiledEnvironment`."""
+    """`num_envs` copies of a `JaxEnv` for each seed: a `CompiledEnvironment`."""
 
     resumable = True
     on_cpu = False
@@ -53,27 +53,27 @@ class VectorizedJaxEnv:
 
     def reset(self, start: int = 0) -> tuple[VectorizedState, Array]:
         if self._definition not in JAX_ENVS.values():
-            require_sound(self._definition)
+            validate(self._definition)
         return jit_once(partial(self._reset, start))()
 
     def _reset(self, start: int) -> tuple[VectorizedState, Array]:
         stream = jax.vmap(partial(_environment_key, start), (0, None))
         keys = jax.vmap(stream, (None, 0), out_axes=1)(self._seeds, np.arange(self._num_envs))
-        none = jnp.zeros(keys.shape, jnp.int32)
-        inner = _wide(self._start)(keys, none)
-        return VectorizedState(inner, keys, none + 1, none, none > 0), self._observe(inner)
+        zeros = jnp.zeros(keys.shape, jnp.int32)
+        inner = _batched(self._start)(keys, zeros)
+        return VectorizedState(inner, keys, zeros + 1, zeros, zeros > 0), self._observe(inner)
 
     def _observe(self, inner: Any) -> Shaped[Array, "seed env ..."]:
-        return _wide(self._definition.observe)(inner).astype(self.spec.observation_dtype)
+        return _batched(self._definition.observe)(inner).astype(self.spec.observation_dtype)
 
     def draw_starts(self, state: VectorizedState, num_steps: int) -> tuple[VectorizedState, Any]:
-        """The first state of every episode that may begin in the next steps, `time seed env`.
+        """Sample the first states of all episodes that may start in the next steps, `time seed env`.
 
-        Drawn all at once, they cost little; one by one in the loop they cost more than the steps, and only to draw
-        those which are needed takes a decision in every step, for which a GPU has to ask the CPU.
+        Sampled in bulk, they cost little; in the loop they would cost more than the steps. Sampling only those that are
+        needed would take a conditional in every step, for which a GPU has to synchronize with the CPU.
         """
         steps = jnp.arange(num_steps, dtype=jnp.int32)[:, None, None] + state.drawn[None]
-        starts = jax.vmap(_wide(self._start), (None, 0))(state.key, steps)
+        starts = jax.vmap(_batched(self._start), (None, 0))(state.key, steps)
         return dataclasses.replace(state, drawn=state.drawn + num_steps), starts
 
     def _start(self, key: Key[Array, ""], step: Int[Array, ""]) -> Any:
@@ -83,9 +83,9 @@ class VectorizedJaxEnv:
         self, state: VectorizedState, action: Shaped[Array, "seed env ..."], starts: Any = None
     ) -> tuple[VectorizedState, TimeStep]:
         if starts is None:
-            state, drawn = self.draw_starts(state, 1)
-            starts = jax.tree.map(lambda x: x[0], drawn)
-        stepped, reward, terminated = _wide(self._definition.step)(state.inner, action)
+            state, rows = self.draw_starts(state, 1)
+            starts = jax.tree.map(lambda x: x[0], rows)
+        stepped, reward, terminated = _batched(self._definition.step)(state.inner, action)
         running = ~state.done
         elapsed = jnp.where(running, state.elapsed + 1, 0)
         inner = _select(running, stepped, starts)
@@ -102,21 +102,21 @@ class VectorizedJaxEnv:
         return VectorizedState(inner, state.key, state.drawn, elapsed, terminated | truncated), timestep
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there are no resources to release."""
 
     def _success(self, inner: Any, ended: Bool[Array, "seed env"]) -> Bool[Array, "seed env"] | None:
         if not isinstance(self._definition, GoalJaxEnv):
             return None
-        return ended & _wide(self._definition.succeeded)(inner)
+        return ended & _batched(self._definition.succeeded)(inner)
 
 
 def _environment_key(start: int, seed: Any, env: Any) -> Key[Array, ""]:
-    # The constant (the letters "env") parts this stream from others that are derived from the same seed.
+    # The constant (the letters "env") separates this stream from others that use the same seed.
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 0x656E76), env)
     return jax.random.fold_in(key, start) if start else key
 
 
-def _wide(function: Any) -> Any:
+def _batched(function: Any) -> Any:
     return jax.vmap(jax.vmap(function))
 
 

@@ -31,7 +31,7 @@ class CartPoleState(NamedTuple):
 
 @dataclass(frozen=True)
 class CartPole:
-    """CartPole-v1: one unit of reward a step, until the pole leans too far or the cart leaves the track."""
+    """CartPole-v1: a reward of 1 per step, until the pole leans too far or the cart leaves the track."""
 
     time_limit: int = 500
     spec: ClassVar[EnvSpec] = EnvSpec((4,), DiscreteActions(2))

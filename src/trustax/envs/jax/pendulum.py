@@ -25,7 +25,7 @@ class PendulumState(NamedTuple):
 
 @dataclass(frozen=True)
 class Pendulum:
-    """Pendulum-v1 of mass 1 and length 1. An episode never terminates; it is cut at the time limit."""
+    """Pendulum-v1 of mass 1 and length 1. Episodes never terminate; they are truncated at the time limit."""
 
     time_limit: int = 200
     spec: ClassVar[EnvSpec] = EnvSpec((3,), BoxActions((-MAX_TORQUE,), (MAX_TORQUE,)))
