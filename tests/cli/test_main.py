@@ -122,7 +122,7 @@ def test_an_environment_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
     finally:
         del gymnasium.registry["TrustaxOutOfBounds-v0"]
     assert code == 1
-    assert "✗  their values" in out
+    assert "✗  observation values" in out
 
 
 def test_an_existing_run_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

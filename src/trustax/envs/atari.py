@@ -3,7 +3,7 @@
 One step repeats an action for four frames. The last two frames are pooled by their maximum, converted to grayscale and
 resized to 84 by 84; an observation stacks the last four of these images. A game starts with 1 to 30 no-op frames, the
 last of which presses FIRE in games that have the button. Learning uses the sign of the reward, and an episode ends with
-each life. Beside this, `score` and `over` report the game itself: its points, and whether the game has ended.
+each life. In addition, `score` and `over` report the game itself: its points, and whether the game has ended.
 
 How EnvPool 1.2.5 behaves with these options, according to its source code and to measurements:
 

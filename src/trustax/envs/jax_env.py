@@ -1,4 +1,4 @@
-"""The interface of environments written in JAX: pure functions of a state, without batch axes and autoreset."""
+"""The interface of environments written in JAX: pure functions of a state, without batch axes or autoreset."""
 
 from typing import Any, Protocol, runtime_checkable
 

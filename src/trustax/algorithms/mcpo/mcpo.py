@@ -88,11 +88,11 @@ class MCPO(FirstOrder):
     trust_region_weight: Literal["adaptive"] | float = "adaptive"
     """α, the weight of the virtual trust region relative to the old policy's: per sample, or a constant in [0, 1]."""
     kl_cost_rule: Literal["switching", "annealed", "adaptive", "fixed"] = "switching"
-    """β, the weight of both regions: switched as in the paper, annealed to 0, adapted to a KL target, or fixed."""
+    """β, the weight of both regions: switched (the paper), annealed from 1 to 0, adapted to a KL target, or fixed."""
     kl_cost_min: float = 0.01
-    """β while the new policy is nearer to the old one than the virtual policy is (switching)."""
+    """β while the new policy is closer to the old one than the virtual policy is (switching)."""
     kl_cost_max: float = 10.0
-    """β once it is farther away (switching), or where that starts if it adapts."""
+    """β when the new policy is farther away (switching), or its initial value if it adapts."""
     kl_cost_max_target: float = 0.01
     """KL divergence of old and new policy that β_max adapts to after each iteration; 0 keeps kl_cost_max."""
     switch_every: Literal["epoch", "minibatch"] = "epoch"
