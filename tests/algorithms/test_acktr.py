@@ -1,4 +1,4 @@
-"""What is particular to ACKTR: one step on the whole rollout, its trust region, momentum, and when F is renewed."""
+"""ACKTR's step on the whole rollout, its trust region, its momentum, and the updates of F."""
 
 import dataclasses
 from functools import lru_cache, partial
@@ -54,7 +54,7 @@ def natural_gradient(state: ACKTRState, gradient: np.ndarray) -> np.ndarray:
 
 
 def gradient_of_loss(policy: Policy, rollout: Any) -> np.ndarray:
-    """-Ê[(G - V) log π] + c₁ Ê[(G - V)²] - c₂ Ê[H] over the rows that count, with the advantage as GAE gives it."""
+    """-Ê[(G - V) log π] + c₁ Ê[(G - V)²] - c₂ Ê[H] over the rows with weight, with GAE advantages."""
     shape = rollout.reward.shape
     value = policy.batch(rollout.observation.reshape(-1, 3))[1].reshape(shape[0] + 1, shape[1])
     advantage = gae(rollout.reward, value, rollout.terminated, rollout.truncated, SMALL.discount, SMALL.gae_lambda)
@@ -91,7 +91,7 @@ def test_a_rollout_is_one_update() -> None:
 
 
 @both_action_kinds
-def test_momentum_keeps_a_share_of_the_last_step(actions: str) -> None:
+def test_momentum_keeps_a_fraction_of_the_last_step(actions: str) -> None:
     _, rollout, after, _ = first_update(actions)
     at_rest = dataclasses.replace(after, velocity=jnp.zeros_like(after.velocity))
     moving, resting = (compiled()(state, rollout, at(1), KEY)[0] for state in (after, at_rest))
@@ -101,7 +101,7 @@ def test_momentum_keeps_a_share_of_the_last_step(actions: str) -> None:
     np.testing.assert_allclose(moving.policy.parameters, moved, rtol=1e-5, atol=1e-7)
 
 
-def test_the_first_iteration_forgets_what_stood_in_the_factors() -> None:
+def test_the_first_iteration_overwrites_the_factors() -> None:
     state, rollout, after, _ = first_update("discrete")
     spoilt = dataclasses.replace(state, curvature=jax.tree.map(lambda x: x + 7, state.curvature))
     again, _ = compiled()(spoilt, rollout, at(0), KEY)
@@ -126,7 +126,7 @@ def test_later_iterations_average_and_decompose_at_their_interval() -> None:
 
 @both_action_kinds
 def test_rows_without_weight_have_no_influence(actions: str) -> None:
-    """Not on the loss, and not on the statistics of the Fisher information."""
+    """Neither on the loss nor on the statistics of the Fisher information."""
     state, rollout, after, _ = first_update(actions)
     idle = np.asarray(rollout.weight) == 0
     idle[-1] = False  # the last observations are bootstrapped from

@@ -32,7 +32,7 @@ def exact(attention: Attention) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("size", [1, 2, RANKS])
 @pytest.mark.parametrize("dropped", [False, True])
-def test_forward_is_numpys(size: int, dropped: bool) -> None:
+def test_forward_matches_numpy(size: int, dropped: bool) -> None:
     filled = jnp.arange(RANKS) < size
     kept = jnp.array([2.0, 0.0, 2.0, 0.0, 2.0]) if dropped else jnp.ones(RANKS)
     weights = attend(ATTENTION, CONTEXT, filled, kept)
@@ -40,7 +40,7 @@ def test_forward_is_numpys(size: int, dropped: bool) -> None:
 
 
 @pytest.mark.parametrize("size", range(1, RANKS + 1))
-def test_weights_sum_to_one_and_empty_ranks_have_exactly_none(size: int) -> None:
+def test_weights_sum_to_one_and_are_zero_on_empty_ranks(size: int) -> None:
     for scale in (1.0, 1e4):
         weights = attend(ATTENTION, scale * CONTEXT, jnp.arange(RANKS) < size, jnp.ones(RANKS))
         np.testing.assert_allclose(weights.sum(), 1.0, rtol=1e-6)
@@ -63,7 +63,7 @@ def test_weights_mapped_over_seeds_are_those_of_each_seed() -> None:
         np.testing.assert_allclose(together[seed], alone, rtol=1e-5)
 
 
-def test_it_starts_uniform_within_one_over_the_root_of_the_fan_in() -> None:
+def test_initial_weights_are_uniform_with_the_bound_of_the_fan_in() -> None:
     attention = Attention.init(jax.random.key(3), 100, 400)
     for leaf, fan_in in zip(exact(attention), (100, 100, 400, 400), strict=True):
         bound = fan_in**-0.5
@@ -83,7 +83,7 @@ def test_without_dropout_every_unit_is_kept() -> None:
     np.testing.assert_array_equal(dropout_masks(jax.random.key(0), 3, 7, 0.0), np.ones((3, 7)))
 
 
-def test_the_gradient_of_a_loss_of_the_mixture_is_finite_differences() -> None:
+def test_the_gradient_through_the_mixture_matches_finite_differences() -> None:
     policies = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
     memory = PolicyMemory.init(RANKS, jnp.asarray(policies[0]))
     for number in range(1, 4):

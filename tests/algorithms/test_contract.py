@@ -1,4 +1,4 @@
-"""What every algorithm promises, checked for every entry of `ALGORITHMS`: a new method is covered by being listed.
+"""Properties of all algorithms, tested for every entry of `ALGORITHMS`, so that new entries are covered.
 
 Every method compiles many programs here. The fast half of the suite compiles three for each, on discrete actions, and
 trains one probe, on continuous ones; the rest is slow.
@@ -67,7 +67,7 @@ CHANGES = {
     "virtual_policy": Change(("mean",)),
     "trust_region_weight": Change((0.0, 1.0)),
     "kl_cost_rule": Change(("annealed", "adaptive", "fixed")),
-    "kl_cost_min": Change((1.0,), iterations=2),  # in the first minibatch of all, three policies are one
+    "kl_cost_min": Change((1.0,), iterations=2),  # in the very first minibatch all three policies are equal
     "kl_cost_max": Change((1.0,), {"kl_cost_max_target": 0.0}),
     "kl_cost_max_target": Change((0.0, 1.0)),
     "switch_every": Change(("minibatch",)),
@@ -180,7 +180,7 @@ def test_another_key_gives_another_order(name: str) -> None:
 def test_rows_of_weight_zero_have_no_influence(name: str, actions: str) -> None:
     state, rollout, update, _ = compiled(name, actions)
     idle = np.asarray(rollout.weight) == 0
-    # What follows a truncated row is its bootstrap observation; what follows a terminated one is nothing.
+    # A truncated row bootstraps from the row after it; a terminated row does not.
     unseen = np.concatenate([np.zeros((1, NUM_ENVS), bool), np.asarray(rollout.terminated)])
     assert idle.sum() >= 4
     assert (unseen[:-1] & idle).any()
@@ -229,7 +229,7 @@ def test_seeds_side_by_side_equal_seeds_alone(name: str, actions: str) -> None:
 
 
 @every_algorithm
-def test_several_choices_of_which_there_is_one_are_that_choice(name: str) -> None:
+def test_multi_discrete_with_one_part_equals_discrete(name: str) -> None:
     state, rollout, update, _ = compiled(name, "discrete")
     spec = EnvSpec((3,), MultiDiscreteActions((3,), (0,)))
     algorithm = tiny(name)
@@ -283,7 +283,7 @@ def test_every_hyperparameter_is_read(name: str, field: str) -> None:
 
 @every_algorithm
 def test_equal_settings_make_equal_programs(name: str) -> None:
-    """Or else the test above would say nothing."""
+    """Otherwise the test above would prove nothing."""
     program.cache_clear()
     first = program(tiny(name), "discrete", "update")
     program.cache_clear()

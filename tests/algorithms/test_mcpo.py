@@ -39,7 +39,7 @@ def change(**changes: Any) -> MCPO:
     return dataclasses.replace(SMALL, **changes)
 
 
-# To compile takes longer than to run: settings that do not touch each other are tested in one run.
+# Compiling takes longer than running, so independent settings are tested in one run.
 MEAN = change(virtual_policy="mean", num_epochs=1, num_minibatches=1, write_rule="interval", write_interval=1)
 SCHEDULED = change(write_rule="interval", write_interval=3, kl_cost_rule="annealed")
 ONE_POLICY = change(memory_size=1, kl_cost_rule="adaptive", kl_target=1e6)
@@ -112,7 +112,7 @@ def kl(p: Any, q: Any) -> np.ndarray:
 
 
 class Said(NamedTuple):
-    """What a network says of a batch, and the layers' inputs, which its gradient needs."""
+    """The outputs of a network on a batch, and the inputs of its layers, for the gradient."""
 
     distribution: Any
     value: np.ndarray
@@ -120,7 +120,7 @@ class Said(NamedTuple):
 
 
 class Network:
-    """An actor and a critic with tanh units whose parameters stand in one vector; gradients by hand."""
+    """An actor and a critic with tanh units whose parameters are one vector; gradients by hand."""
 
     def __init__(self, spec: EnvSpec, hidden_sizes: tuple[int, ...]) -> None:
         self.discrete = isinstance(spec.actions, DiscreteActions)
@@ -183,7 +183,7 @@ class Adam:
 
 
 class Samples(NamedTuple):
-    """A rollout in float64, row by row; `share` is each row's part in the mean."""
+    """A rollout in float64, row by row; `share` is the weight of each row in the mean."""
 
     observation: np.ndarray
     action: np.ndarray
@@ -201,7 +201,7 @@ class Samples(NamedTuple):
 
 
 def samples_of(network: Network, theta: np.ndarray, rollout: Rollout, settings: Any) -> Samples:
-    """Generalised advantages by the textbook, standardized once over the rows that count."""
+    """Textbook generalized advantage estimates, standardized once over the rows with weight."""
     data = jax.tree.map(lambda x: np.asarray(x, np.float64 if x.dtype == jnp.float32 else x.dtype), rollout)
     time, env = data.reward.shape
     rows = lambda x: x.reshape(-1, *x.shape[2:])  # noqa: E731
@@ -405,7 +405,7 @@ def test_alpha_is_one_half_where_the_virtual_policy_is_the_old_one(actions: str)
 
 
 @pytest.mark.parametrize("ratio", [1.5, 4.8e8])
-def test_alpha_prefers_the_virtual_policy_where_it_promises_more(ratio: float) -> None:
+def test_alpha_prefers_the_virtual_policy_where_its_return_is_higher(ratio: float) -> None:
     virtual, batch = virtual_and_batch("discrete")
     likelier = dataclasses.replace(virtual.evaluation, ratio=jnp.full_like(batch.advantage, ratio))
     alpha = SMALL._alpha(virtual._replace(evaluation=likelier), batch)
@@ -418,7 +418,7 @@ def test_a_memory_of_one_teaches_attention_nothing() -> None:
     assert series(run, "mcpo/written").sum() > 1
 
 
-def test_mean_virtual_policy_is_the_mean_of_what_is_remembered() -> None:
+def test_mean_virtual_policy_is_the_mean_of_the_memory() -> None:
     run = trained(MEAN, iterations=4)
     np.testing.assert_array_equal(flatten(run.states[-1].attention), flatten(run.states[0].attention))
     for before, after in pairwise(run.states):
@@ -454,14 +454,14 @@ def test_without_virtual_region_the_step_is_a_kl_penalty(actions: str) -> None:
     np.testing.assert_array_equal(flatten(last.learner), flatten(plain))
 
 
-def test_interval_writes_every_so_many_updates() -> None:
+def test_interval_writes_at_its_interval() -> None:
     run = trained(SCHEDULED, iterations=NUM_ITERATIONS)
     np.testing.assert_array_equal(np.flatnonzero(series(run, "mcpo/written")) + 1, np.arange(3, 33, 3))
     np.testing.assert_array_equal(sorted(run.states[-1].memory.written_at), [24, 27, 30])
 
 
 @both_action_kinds
-def test_diversity_writes_what_is_farther_from_the_virtual_policy_than_the_old_one(actions: str) -> None:
+def test_diversity_writes_policies_farther_from_the_virtual_policy_than_the_old_one(actions: str) -> None:
     run = trained(SMALL, actions)
     farther = series(run, "mcpo/kl_new_virtual") > series(run, "mcpo/kl_old_virtual")
     np.testing.assert_array_equal(series(run, "mcpo/written"), farther)
@@ -485,7 +485,7 @@ def test_annealed_cost_falls_from_one_with_the_updates() -> None:
 
 
 @pytest.mark.parametrize(("algorithm", "factor"), [(ONE_POLICY, 0.5), (MANY_POLICIES, 2.0)])
-def test_adaptive_cost_steers_to_the_target(algorithm: MCPO, factor: float) -> None:
+def test_adaptive_cost_approaches_the_target(algorithm: MCPO, factor: float) -> None:
     run = trained(algorithm)
     np.testing.assert_array_equal(series(run, "mcpo/beta"), np.repeat([1, factor], 8))
     assert float(run.states[-1].kl_cost) == factor**2
@@ -495,8 +495,8 @@ def test_adaptive_cost_steers_to_the_target(algorithm: MCPO, factor: float) -> N
     ("every", "count", "expected"),
     [("epoch", 0, 10), ("epoch", 3, 7), ("epoch", 4, 10), ("minibatch", 3, 10), ("minibatch", 4, 10)],
 )
-def test_the_switch_is_thrown_when_it_should_be(every: str, count: int, expected: float) -> None:
-    """Four minibatches an epoch: updates 0 and 4 begin one. β was 7 before; outside the radius it becomes β_max."""
+def test_beta_switches_at_the_right_minibatches(every: str, count: int, expected: float) -> None:
+    """Four minibatches an epoch: updates 0 and 4 start one. β was 7 before; outside the radius it becomes β_max."""
     algorithm = change(switch_every=every)
     state = jax.jit(partial(algorithm.init, spec=SPECS["discrete"]))(jax.random.key(0))
     state = eqx.tree_at(lambda s: s.learner.adam.count, state, jnp.int32(count))
@@ -508,8 +508,8 @@ def test_the_switch_is_thrown_when_it_should_be(every: str, count: int, expected
 @pytest.mark.parametrize(
     ("target", "before", "after"), [(1e6, 10, 5), (1e-9, 10, 20), (1e6, 0.1, 0.1), (1e-9, 100, 100)]
 )
-def test_the_largest_cost_adapts_to_the_distance_travelled(target: float, before: float, after: float) -> None:
-    """Moved too little, it halves, moved too far, it doubles, between 0.1 and 100; and β is switched up to it."""
+def test_beta_max_adapts_to_the_divergence(target: float, before: float, after: float) -> None:
+    """It halves after small steps and doubles after large ones, between 0.1 and 100, and β switches to it."""
     algorithm = change(kl_cost_max_target=target)
     state, rollout = trained(SMALL).states[0], random_rollout(SPECS["discrete"], HORIZON, NUM_ENVS, seed=0)
     state = eqx.tree_at(lambda s: s.kl_cost, state, jnp.float32(before))
@@ -530,7 +530,7 @@ def test_beta_is_held_for_an_epoch(actions: str) -> None:
     assert len(np.unique(beta)) == 2
 
 
-def test_one_seed_gives_every_method_the_same_policy() -> None:
+def test_a_seed_gives_all_algorithms_the_same_initial_policy() -> None:
     for spec in SPECS.values():
         policies = [
             kind().init(jax.random.key(3), spec).policy.parameters
@@ -593,7 +593,7 @@ def test_a_memory_of_a_thousand_works() -> None:
     np.testing.assert_array_equal(remembered(state)[0], state.policy.parameters)
 
 
-def test_nothing_is_remembered_of_an_update_that_broke() -> None:
+def test_an_update_with_a_non_finite_gradient_is_not_written() -> None:
     rollout = random_rollout(SPECS["discrete"], HORIZON, NUM_ENVS, seed=0)
     broken = dataclasses.replace(rollout, reward=jnp.full_like(rollout.reward, jnp.nan))
     before = trained(SCHEDULED, iterations=NUM_ITERATIONS).states[0]
@@ -602,7 +602,7 @@ def test_nothing_is_remembered_of_an_update_that_broke() -> None:
     np.testing.assert_array_equal(after.memory.policies, before.memory.policies)
 
 
-def test_the_memory_is_written_in_place_also_in_turns_of_several_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_is_written_in_place_also_in_unrolled_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trustax.ops.minibatches.unroll_steps", lambda on_cpu, on_gpu: on_gpu)
     algorithm = change(num_minibatches=8, memory_size=7)
     state = algorithm.init(jax.random.key(0), SPECS["discrete"])

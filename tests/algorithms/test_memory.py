@@ -1,4 +1,4 @@
-"""The ring of policies, read by rank: what is kept, in which order, and how it is mixed."""
+"""The ring buffer of policies: its contents, their order by rank, and mixtures of them."""
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ def one_hot(rank: int, capacity: int) -> jax.Array:
 
 @pytest.mark.parametrize("capacity", [1, 2, 4])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9])
-def test_rank_is_recency_and_the_oldest_leave(count: int, capacity: int) -> None:
+def test_ranks_go_from_newest_to_oldest_and_the_oldest_are_dropped(count: int, capacity: int) -> None:
     memory = filled_with(count, capacity)
     held = min(count, capacity)
     assert memory.size == held
@@ -56,7 +56,7 @@ def test_empty_slots_add_nothing_whatever_their_weight() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 6])
-def test_an_unwanted_write_changes_nothing(count: int) -> None:
+def test_a_skipped_write_changes_nothing(count: int) -> None:
     memory = filled_with(count, 4)
     after = write(memory, policy(99), jnp.array(990), NO)
     for a, b in zip(jax.tree.leaves(memory), jax.tree.leaves(after), strict=True):
@@ -64,7 +64,7 @@ def test_an_unwanted_write_changes_nothing(count: int) -> None:
         assert a.dtype == b.dtype
 
 
-def test_unwanted_writes_between_wanted_ones_leave_no_gaps() -> None:
+def test_skipped_writes_leave_no_gaps() -> None:
     memory = PolicyMemory.init(3, policy(0))
     for number in range(1, 10):
         memory = write(memory, policy(number), jnp.array(number), jnp.array(number % 3 == 0))
@@ -78,7 +78,7 @@ def test_the_first_policy_was_written_at_update_zero() -> None:
     assert (int(memory.size), int(written(memory, jnp.array(0)))) == (1, 0)
 
 
-def test_a_scan_of_writes_mapped_over_seeds_is_what_each_seed_has_alone() -> None:
+def test_a_scan_of_writes_mapped_over_seeds_equals_single_seeds() -> None:
     policies = jax.random.normal(jax.random.key(0), (3, 8, SIZE))
     wanted = jax.random.bernoulli(jax.random.key(1), 0.6, (3, 8))
 

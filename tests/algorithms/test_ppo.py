@@ -1,4 +1,4 @@
-"""PPO against a slow reference in float64, and the reductions of its clip."""
+"""PPO against a slow reference in float64, and special cases of its clip range."""
 
 import dataclasses
 from functools import partial
@@ -34,7 +34,7 @@ def reference_update(theta: np.ndarray, actions: str, rollout: Any, key: Any) ->
         old, new = (network(x, batch.observation) for x in (theta_old, theta))
         ratio = np.exp(new.distribution.log_prob(batch.action) - old.distribution.log_prob(batch.action))
         outside = np.abs(ratio - 1) > SMALL.clip_range
-        # The smaller of the two terms is flat where the ratio has left the range in the direction that pays.
+        # The smaller of the two terms is constant where the ratio has left the range in the direction of a gain.
         flat = outside & (np.sign(ratio - 1) == np.sign(batch.advantage))
         gain = np.where(flat, 0, ratio * batch.advantage)[:, None] * new.distribution.log_prob_gradient(batch.action)
         slopes = gradients_of_loss(batch, new, -batch.share[:, None] * gain, SMALL)
@@ -46,7 +46,7 @@ def reference_update(theta: np.ndarray, actions: str, rollout: Any, key: Any) ->
 
 @both_action_kinds
 def test_update_equals_the_reference(actions: str) -> None:
-    """To 1e-4 of the way travelled: eight steps of Adam in float32 come to about 1e-5, another equation to far more."""
+    """To 1e-4 of the total step: eight float32 steps of Adam differ by about 1e-5, a wrong equation by far more."""
     rollout = random_rollout(SPECS[actions], horizon=5, num_envs=8)
     state = jax.jit(partial(SMALL.init, spec=SPECS[actions]))(jax.random.key(0))
     update = jax.jit(SMALL.update, compiler_options=QUICK_COMPILE)
@@ -94,7 +94,7 @@ def test_ratios_outside_the_range_count_as_clipped() -> None:
     assert metrics["train/clip_fraction"].tolist() == [0, 1, 1, 0]
 
 
-def test_ratios_earn_nothing_beyond_the_range_but_lose_without_limit() -> None:
+def test_gains_are_clipped_and_losses_are_not() -> None:
     ratios = [1.5, 0.5, 1.5, 0.5]
     batch, new = batch_with_ratios(ratios, weight=[1, 1, 1, 1], advantage=[1, 1, -1, -1])
     gain, _ = PPO(clip_range=0.2)._objective(new, batch, jnp.ones(()))

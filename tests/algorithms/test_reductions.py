@@ -1,4 +1,4 @@
-"""Methods that become one another: where two papers agree, two files must."""
+"""Special cases in which two algorithms must be equal."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,14 +22,14 @@ both_action_kinds = pytest.mark.parametrize("actions", ["discrete", "box"])
 
 
 def updated(algorithm: Any, state: Any, actions: str) -> Any:
-    """Operation by operation: compiled, two programs may be fused in two ways and differ in their last bit."""
+    """Not compiled: two compiled programs may be fused differently and differ in their last bit."""
     rollout = random_rollout(SPECS[actions], horizon=6, num_envs=3)
     with operation_by_operation(state.policy):
         return algorithm.update(state, rollout, PROGRESS, KEY)[0]
 
 
 def plain_surrogate(state: ActorCritic, actions: str) -> ActorCritic:
-    """The same loop around Ê[τ A] alone."""
+    """The same loop with the objective Ê[τ A]."""
     settings = KLFixed(**TINY)
 
     def objective(new: Evaluation, batch: Batch, remaining: Any) -> tuple[Any, dict[str, Any]]:

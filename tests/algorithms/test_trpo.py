@@ -1,4 +1,4 @@
-"""TRPO against a slow reference in float64; what its steps promise, and which parameters they may move."""
+"""TRPO against a slow reference in float64; the guarantees of its steps, and which parameters they change."""
 
 import dataclasses
 from functools import lru_cache, partial
@@ -35,7 +35,7 @@ def first(algorithm: TRPO, spec: EnvSpec = SPECS["discrete"]) -> Any:
 
 
 def parts(policy: Policy) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """What the critic alone reads, and all the rest."""
+    """The parameters that only the critic uses, and all others."""
     network = policy.architecture.unflatten(policy.parameters)
     critic = jax.tree.leaves(network.critic)
     rest = [leaf for leaf in jax.tree.leaves(network) if not any(leaf is other for other in critic)]
@@ -75,7 +75,7 @@ def reference_step(theta: np.ndarray, actions: str, rollout: Rollout, algorithm:
 @both_action_kinds
 @pytest.mark.parametrize("kl_target", [0.01, 30.0])
 def test_policy_step_equals_the_reference(actions: str, kl_target: float) -> None:
-    """To 1e-5 of the way, with enough conjugate gradients to solve a system of this size."""
+    """To 1e-5 of the step, with enough conjugate gradients to solve a system of this size."""
     algorithm = dataclasses.replace(SMALL, kl_target=kl_target, cg_iterations=60)
     rollout, state = random_rollout(SPECS[actions], 10, 8), first(algorithm, SPECS[actions])
     after, metrics = compiled(algorithm)(state, rollout, START, KEY)
@@ -131,7 +131,7 @@ def test_lbfgs_fits_the_critic(value_weight_decay: float) -> None:
 @both_action_kinds
 @pytest.mark.parametrize("scale", [1.0, 1e6])
 def test_steps_stay_in_the_region(actions: str, scale: float) -> None:
-    """Of ten updates on new rollouts, also where rewards are huge and one row has nearly all the advantage."""
+    """For ten updates on new rollouts, also with very large rewards and nearly all of the advantage in one row."""
     spec = SPECS[actions]
     algorithm = dataclasses.replace(SMALL, kl_target=0.05, damping=1e-3)
     state, accepted = first(algorithm, spec), 0
@@ -155,8 +155,8 @@ def test_steps_stay_in_the_region(actions: str, scale: float) -> None:
 
 @both_action_kinds
 @both_fits
-def test_a_step_that_is_not_accepted_leaves_the_actor_as_it_was(actions: str, value_fit: Any) -> None:
-    """A region so wide that one attempt at its boundary is refused."""
+def test_a_rejected_step_leaves_the_actor_unchanged(actions: str, value_fit: Any) -> None:
+    """The region is so wide that the only attempt, at its boundary, is rejected."""
     algorithm = dataclasses.replace(SMALL, kl_target=1e4, line_search_steps=1, value_fit=value_fit)
     state = first(algorithm, SPECS[actions])
     after, metrics = compiled(algorithm)(state, random_rollout(SPECS[actions]), START, KEY)
@@ -168,8 +168,7 @@ def test_a_step_that_is_not_accepted_leaves_the_actor_as_it_was(actions: str, va
 
 
 @both_action_kinds
-def test_without_advantages_nothing_moves_but_the_critic(actions: str) -> None:
-    """A rollout of which no row counts is the emptiest there is."""
+def test_a_rollout_without_weight_changes_nothing(actions: str) -> None:
     state, rollout = first(SMALL, SPECS[actions]), random_rollout(SPECS[actions])
     rollout = dataclasses.replace(rollout, weight=jnp.zeros_like(rollout.weight))
     after, metrics = compiled(SMALL)(state, rollout, START, KEY)
@@ -185,10 +184,10 @@ def test_without_advantages_nothing_moves_but_the_critic(actions: str) -> None:
     ],
 )
 @both_fits
-def test_the_policy_step_leaves_the_critic_and_the_fit_moves_nothing_else(spec: EnvSpec, value_fit: Any) -> None:
+def test_the_policy_step_and_the_critic_fit_change_separate_parameters(spec: EnvSpec, value_fit: Any) -> None:
     algorithm = dataclasses.replace(SMALL, value_fit=value_fit)
     state, rollout = first(algorithm, spec), random_rollout(spec, horizon=3)
-    with jax.disable_jit():  # operation by operation, so that both give the same bits
+    with jax.disable_jit():  # not compiled, so that both give the same bits
         batch = make_batch(state.policy, rollout, algorithm.discount, algorithm.gae_lambda)
         stepped, _ = algorithm._step(state.policy, batch)
         after, _ = algorithm.update(state, rollout, START, KEY)

@@ -1,4 +1,4 @@
-"""Atari by Gymnasium's wrappers against Atari by EnvPool, image by image; and what both report of a game."""
+"""Atari in Gymnasium against Atari in EnvPool, image by image, and their reports of the game."""
 
 import functools
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ ONE_FRAME = {"noop_max": 1}
 
 
 class Row(NamedTuple):
-    """What one step, or the reset after an ending, tells."""
+    """The result of one step, or of the reset after the end of an episode."""
 
     observation: np.ndarray
     reward: float
@@ -88,13 +88,13 @@ def test_both_engines_play_the_same_game(game: str, count: int) -> None:
     assert ours.observation.shape[1:] == (4, 84, 84)
     for name in ("reward", "terminated", "truncated", "score", "over", "lives", "ram"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
-    # Where a game ends within its four frames, the two show another one of them.
+    # Where a game ends within its four frames, the two engines show different ones.
     np.testing.assert_array_equal(ours.observation[~ours.game_over], theirs.observation[~ours.game_over])
     assert ours.game_over.any()
     assert (ours.terminated & ~ours.game_over).any()
 
 
-def test_learning_sees_signs_and_the_score_is_raw() -> None:
+def test_rewards_are_signs_and_the_score_is_raw() -> None:
     rows = together(by_gymnasium("SpaceInvaders", 500))
     assert set(rows.raw_reward) >= {0.0, 5.0, 10.0}
     np.testing.assert_array_equal(rows.reward, np.sign(rows.raw_reward))
@@ -105,7 +105,7 @@ def test_a_lost_life_ends_an_episode_but_not_the_game() -> None:
     (ends,) = np.nonzero(rows.terminated)
     np.testing.assert_array_equal(rows.lives[ends][:5], [4, 3, 2, 1, 0])
     np.testing.assert_array_equal(rows.game_over[ends][:5], [False] * 4 + [True])
-    # The row after goes on with the life that is left, and then with a new game.
+    # The next row continues with the remaining life, and later with a new game.
     np.testing.assert_array_equal(rows.lives[ends + 1][:5], [4, 3, 2, 1, 5])
     assert not rows.raw_reward[ends + 1].any()
     before, after = rows.observation[ends[0]], rows.observation[ends[0] + 1]
@@ -114,7 +114,7 @@ def test_a_lost_life_ends_an_episode_but_not_the_game() -> None:
     assert (anew == anew[:1]).all()
 
 
-def test_envpools_time_limit_ends_the_game_by_truncation_alone() -> None:
+def test_envpools_time_limit_only_truncates_the_game() -> None:
     # A life is lost on step 24; the limit counts the steps of the game, not of the life.
     def endings(limit: int) -> list[tuple[int, bool, bool, bool]]:
         rows = by_envpool("Breakout", 30, **ONE_FRAME, max_episode_steps=limit)
@@ -130,7 +130,7 @@ def test_envpools_time_limit_ends_the_game_by_truncation_alone() -> None:
     assert endings(lost + 3)[:2] == [(lost, True, False, False), (lost + 3, False, True, True)]
 
 
-def test_gymnasiums_time_limit_ends_the_game_by_truncation() -> None:
+def test_gymnasiums_time_limit_truncates_the_game() -> None:
     env = preprocess(gymnasium.make("ALE/Breakout-v5", **ALE_OPTIONS, max_num_frames_per_episode=41), **ONE_FRAME)
     env.reset(seed=0)
     for step in range(1, 11):
@@ -138,7 +138,7 @@ def test_gymnasiums_time_limit_ends_the_game_by_truncation() -> None:
         assert (terminated, truncated, info["over"]) == (False, step == 10, step == 10)
 
 
-def test_a_seed_asks_for_a_new_game_and_fixes_its_opening() -> None:
+def test_a_reset_with_a_seed_starts_a_new_game_with_the_same_frames() -> None:
     env = made("Breakout")
     first, _ = env.reset(seed=3)
     terminated = False
@@ -163,7 +163,7 @@ def test_ids() -> None:
     assert envpool_options("Ant-v5") == {}
 
 
-def test_without_envpool_games_are_known_by_gymnasium(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_games_are_recognized_without_envpool(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "envpool.registration", None)

@@ -1,4 +1,4 @@
-"""Every engine keeps one contract: the axes `seed env`, NEXT_STEP autoreset, streams that follow the seed."""
+"""Properties of all engines: the axes `seed env`, NEXT_STEP autoreset, and random streams that depend on the seed."""
 
 import functools
 from typing import Any
@@ -20,7 +20,7 @@ each_form = pytest.mark.parametrize(
 
 @functools.cache
 def play(env: str, compiled: bool, seeds: tuple[int, ...] = SEEDS) -> tuple[EnvSpec, Any, TimeStep]:
-    """The spec, the observations with one row more than the rest, and the rest; axes `time seed env`."""
+    """The spec, the observations, which have one more row, and the time steps; axes `time seed env`."""
     if env.startswith("envpool"):
         pytest.importorskip("envpool")
     environment = make(env, seeds, 2, compiled)
@@ -39,7 +39,7 @@ def play(env: str, compiled: bool, seeds: tuple[int, ...] = SEEDS) -> tuple[EnvS
 
 
 def random_actions(env: str, seeds: tuple[int, ...]) -> np.ndarray:
-    """Enough for two episodes and more; the same for every seed."""
+    """Enough actions for more than two episodes; the same for every seed."""
     generator = np.random.default_rng(0)
     if env.endswith("CartPole-v1"):
         return np.repeat(generator.integers(0, 2, (120, 1, 2)).astype(np.int32), len(seeds), axis=1)
@@ -89,14 +89,14 @@ def test_a_truncated_episode_ends_on_its_true_last_observation(engine: str, comp
 
     angle, velocity = np.arctan2(observation[..., 1], observation[..., 0]), observation[1:, ..., 2]
     deviation = np.abs(np.sin((angle[1:] - angle[:-1] - 0.05 * velocity) / 2))
-    # EnvPool moves the angle by the velocity as it was before it is clipped to 8, unlike Gymnasium.
+    # Unlike Gymnasium, EnvPool moves the angle by the velocity before it is clipped to 8.
     follows = (deviation < 1e-4) | (np.abs(velocity) == 8)
     np.testing.assert_array_equal(follows, ~after)
 
 
 @each_form
-def test_a_seed_sees_the_same_alone_as_beside_others(engine: str, compiled: bool) -> None:
-    # The rollout spans several episodes, whose first states come from the seed too.
+def test_the_stream_of_a_seed_does_not_depend_on_other_seeds(engine: str, compiled: bool) -> None:
+    # The rollout spans several episodes, whose first states also depend on the seed.
     _, observation, _ = play(f"{engine}:CartPole-v1", compiled)
     _, alone, _ = play(f"{engine}:CartPole-v1", compiled, (2,))
     np.testing.assert_array_equal(observation[:, 1:2], alone)
@@ -115,7 +115,7 @@ def test_both_forms_of_an_engine_give_the_same_stream(engine: str) -> None:
 
 
 @each_form
-def test_all_that_is_random_follows_from_the_number_of_the_start(engine: str, compiled: bool) -> None:
+def test_the_start_number_determines_all_randomness(engine: str, compiled: bool) -> None:
     environment = make(f"{engine}:CartPole-v1", SEEDS, 2, compiled)
     starts = [0, 0, 7, 7, 8]
     first, again, later, later_again, last = (np.asarray(jax.tree.leaves(environment.reset(n))[-1]) for n in starts)

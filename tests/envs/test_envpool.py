@@ -1,4 +1,4 @@
-"""EnvPool through both of its forms: the same streams, the right types, and no abort on 64 bits."""
+"""EnvPool in both forms: the same streams, the right dtypes, and no crash with 64-bit environments."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def assert_equal(one: list[np.ndarray], other: list[np.ndarray]) -> None:
 
 
 def check_streams(env_id: str, actions: np.ndarray) -> list[np.ndarray]:
-    """Both forms give the same, and a seed alone the same as beside another."""
+    """Both forms return the same stream, and a seed returns the same stream alone and with another seed."""
     stream = host_stream(env_id, [3, 8], actions)
     assert_equal(compiled_stream(env_id, [3, 8], actions), stream)
     first, *rest = host_stream(env_id, [8], actions[:, 1:])
@@ -45,7 +45,7 @@ def check_streams(env_id: str, actions: np.ndarray) -> list[np.ndarray]:
     return stream
 
 
-def test_lunar_lander_is_the_same_compiled_and_stepped() -> None:
+def test_lunar_lander_is_the_same_in_both_forms() -> None:
     actions = np.random.default_rng(0).integers(0, 4, (250, 2, 2)).astype(np.int32)
     observation, *_, terminated, _ = check_streams("LunarLander-v3", actions)
     assert observation.shape == (2, 2, 8)
@@ -63,15 +63,15 @@ assert np.isfinite(observation).all() and observation.std() > 0.1
 """
 
 
-def test_a_64_bit_environment_is_the_same_compiled_and_stepped() -> None:
-    # In a process of its own: what goes wrong here aborts it.
+def test_a_64_bit_environment_is_the_same_in_both_forms() -> None:
+    # In a separate process, because a fault here aborts the process.
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", MUJOCO]
     result = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
 
 
-def test_images_stay_bytes() -> None:
+def test_images_stay_uint8() -> None:
     actions = np.zeros((3, 2, 1), np.int32)
     first, observation, reward, *_ = check_streams("Breakout-v5", actions)
     assert first.shape == (2, 1, 4, 84, 84)
@@ -93,7 +93,7 @@ def test_with_a_gpu_images_are_stepped_from_python(monkeypatch: Any) -> None:
     assert isinstance(make("envpool:Pendulum-v1", [0], 1), EnvPoolCompiled)
 
 
-def test_dictionaries_and_choices_arrive_as_vectors() -> None:
+def test_dictionaries_and_discrete_observations_become_vectors() -> None:
     actions = np.random.default_rng(0).integers(0, 4, (50, 2, 2)).astype(np.int32)
     for name, size in (("FrozenLake-v1", 16), ("Game2048-v1", 20)):
         first, observation, *_ = check_streams(name, actions)

@@ -1,4 +1,4 @@
-"""The mechanics and the view of a grid world where its tasks do not lead, against MiniGrid's own."""
+"""Dynamics and view of the grid world against MiniGrid, in situations that the tasks do not reach."""
 
 from typing import Any
 
@@ -18,15 +18,15 @@ from minigrid.core.world_object import Box, Key, Wall
 
 
 def mazes(generator: np.random.Generator) -> np.ndarray:
-    """From open floor to narrow mazes: rows of few walls between rows of many, through which light winds its way."""
+    """Random tiles from open floor to narrow mazes, in which rows with few and many walls alternate."""
     few, many = generator.uniform(0, 0.3, (2, 600, 1, 1)) + np.array([0.0, 0.6]).reshape(2, 1, 1, 1)
     crowded = generator.uniform(size=(600, 1, 7)) < generator.uniform(size=(600, 1, 1))
     return generator.uniform(size=(600, 7, 7)) > np.where(crowded, many, few)
 
 
-def test_the_tiles_that_are_seen_are_minigrids() -> None:
+def test_visible_tiles_match_minigrid() -> None:
     transparent = mazes(np.random.default_rng(0))
-    # The longest way: row by row from one side to the other, with one gap at each end.
+    # The longest path: from side to side in every row, with one gap at each end.
     winding = np.ones((7, 7), bool)
     winding[:, [1, 3, 5]] = False
     winding[[0, 6, 0], [5, 3, 1]] = True

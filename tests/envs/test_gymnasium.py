@@ -1,4 +1,4 @@
-"""Gymnasium's environments as host environments: a scripted one, and each kind of space."""
+"""Gymnasium environments as host environments: a scripted one, and all kinds of spaces."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from trustax.types import BoxActions, DiscreteActions
 
 
 class Scripted(gymnasium.Env):
-    """Three steps; observes a random number of the episode and the step; remembers the actions given."""
+    """Three steps; observes a random number per episode and the step; records its actions."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ def test_the_script_is_played_with_next_step_autoreset(ending: str) -> None:
     episode = observation[..., 0]
     assert (episode[3] != episode[4]).all()
     assert len(set(episode[[0, 4]].ravel())) == 8
-    # What was returned earlier is not overwritten later.
+    # Later steps do not overwrite earlier results.
     np.testing.assert_array_equal(steps[0].observation[..., 1], 1)
 
 
@@ -115,7 +115,7 @@ def test_several_actions_take_the_spaces_shape_numbers_and_type() -> None:
     assert made[0].actions[0].dtype == np.int64
 
 
-def test_switches_are_actions_of_two_choices() -> None:
+def test_multi_binary_actions_have_two_choices_each() -> None:
     made: list[Scripted] = []
     environment = GymnasiumHost(recorded(made, action_space=spaces.MultiBinary(3)), [0], 1)
     environment.reset()
@@ -132,7 +132,7 @@ def test_switches_are_actions_of_two_choices() -> None:
         spaces.Tuple((spaces.Discrete(2), spaces.Box(0, 255, (2,), np.uint8))),
     ],
 )
-def test_structured_observations_arrive_as_vectors(space: Any) -> None:
+def test_structured_observations_become_vectors(space: Any) -> None:
     made: list[Scripted] = []
     environment = GymnasiumHost(recorded(made, observation_space=space), [0, 1], 2)
     assert environment.reset().shape == (2, 2, spaces.flatdim(space))
@@ -153,18 +153,19 @@ def test_float_observations_of_any_rank_and_images_pass() -> None:
     assert image.spec.is_image
 
 
-def test_success_is_taken_from_where_stable_baselines_looks_for_it() -> None:
+def test_success_is_read_from_is_success() -> None:
     environment = GymnasiumHost(recorded([], tells_success=True), [0, 1], 4)
     episode = environment.reset()[..., 0]
     steps = [environment.step(np.zeros((2, 4), int)) for _ in range(4)]
-    assert [step.success is None for step in steps] == [True, True, False, False]  # who has told it goes on telling
+    # Once reported, success is never None again.
+    assert [step.success is None for step in steps] == [True, True, False, False]
     assert not steps[3].success.any()
     assert steps[2].success.dtype == bool
     np.testing.assert_array_equal(steps[2].success, episode > 0.5)
     assert len(set(steps[2].success.ravel())) == 2
 
 
-def test_who_does_not_tell_has_not_succeeded() -> None:
+def test_an_environment_that_does_not_report_success_has_not_succeeded() -> None:
     tells = iter([True, False, True, False])
     environment = GymnasiumHost(lambda: Scripted(tells_success=next(tells)), [0, 7], 2)
     episode = environment.reset()[..., 0]
@@ -180,7 +181,7 @@ def test_who_does_not_tell_has_not_succeeded() -> None:
         ({"action_space": spaces.Box(0, 9, (2,), np.int32)}, "actions must be .*, not Box of int32"),
     ],
 )
-def test_other_spaces_are_refused_in_one_line(options: dict, message: str) -> None:
+def test_unsupported_spaces_raise_a_one_line_error(options: dict, message: str) -> None:
     with pytest.raises(TrustaxError, match=message) as error:
         GymnasiumHost(recorded([], **options), [0], 1)
     assert str(error.value).startswith("scripted: ")

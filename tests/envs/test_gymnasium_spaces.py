@@ -1,4 +1,4 @@
-"""Which spaces of Gymnasium have a place here, and what becomes of them."""
+"""Which Gymnasium spaces are supported, and how they are converted."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def test_arrays_stay_arrays_and_large_images_stay_images(space: Space, shape: tu
     assert spec.is_image == (dtype == "uint8")
 
 
-def test_several_discrete_actions() -> None:
+def test_multi_discrete_actions() -> None:
     matrix = spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [0, -1]])
     assert spec_of("mine", BOX, spaces.MultiDiscrete([3, 2])).actions == MultiDiscreteActions((3, 2), (0, 0))
     assert spec_of("mine", BOX, matrix).actions == MultiDiscreteActions((2, 3, 4, 5), (0, 1, 0, -1), (2, 2))
@@ -62,14 +62,14 @@ def test_the_environment_gets_actions_of_its_space(space: Any) -> None:
         (spaces.OneOf((BOX, spaces.Discrete(2))), "has the space OneOf"),
     ],
 )
-def test_observations_without_a_fixed_size_are_refused_by_their_key(space: Space, message: str) -> None:
+def test_errors_about_observations_without_a_fixed_size_name_the_key(space: Space, message: str) -> None:
     with pytest.raises(TrustaxError, match=message) as error:
         spec_of("mine", space, spaces.Discrete(2))
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("space", [spaces.Box(0, 9, (2,), np.int32), spaces.Dict(a=BOX), spaces.Tuple((BOX, BOX))])
-def test_other_actions_are_refused(space: Space) -> None:
+def test_unsupported_actions_raise_an_error(space: Space) -> None:
     with pytest.raises(
         TrustaxError, match=r"mine: actions must be Discrete, .*, not (Box of int32|Dict|Tuple)"
     ) as error:
@@ -77,7 +77,7 @@ def test_other_actions_are_refused(space: Space) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_box_actions_stay_within_bounds_that_float32_cannot_hold() -> None:
+def test_box_actions_stay_within_bounds_that_float32_cannot_represent() -> None:
     space = spaces.Box(np.array([-0.1, -1e300]), np.array([0.7, 1e300]), dtype=np.float64)
     actions = spec_of("mine", BOX, space).actions
     for extreme in (-np.inf, np.inf):

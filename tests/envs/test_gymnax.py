@@ -1,4 +1,4 @@
-"""Gymnax's environments as definitions: their streams are Gymnax's own, and only a true end is a termination."""
+"""Gymnax environments: their streams match Gymnax, and time limits are not terminations."""
 
 import sys
 from pathlib import Path
@@ -28,7 +28,7 @@ def random_actions(definition: JaxEnv, count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "Breakout-MinAtar", "SpaceInvaders-MinAtar"])
-def test_an_episode_is_gymnaxs_own(env_id: str) -> None:
+def test_episodes_match_gymnax(env_id: str) -> None:
     definition = make_gymnax(env_id)
     assert isinstance(definition, JaxEnv)
     actions = random_actions(definition, 220)
@@ -61,7 +61,7 @@ def follow(definition: JaxEnv) -> Any:
     return step
 
 
-def test_a_stochastic_environment_draws_anew_at_each_step() -> None:
+def test_a_stochastic_environment_uses_a_new_key_at_each_step() -> None:
     definition = make_gymnax("BernoulliBandit-misc")
     state = definition.reset(jax.random.key(0))
     _, (_, reward, _) = jax.lax.scan(follow(definition), state, jnp.zeros(100, int))
@@ -69,7 +69,7 @@ def test_a_stochastic_environment_draws_anew_at_each_step() -> None:
 
 
 @pytest.mark.parametrize("env_id", ["FourRooms-misc", "MetaMaze-misc"])
-def test_types_stay_the_same_where_gymnaxs_do_not(env_id: str) -> None:
+def test_dtypes_stay_the_same_even_if_gymnax_changes_them(env_id: str) -> None:
     wide = make(f"gymnax:{env_id}", [0, 1], 2)
     assert isinstance(wide, VectorizedJaxEnv)
     state, first = wide.reset()
@@ -87,7 +87,7 @@ def test_spaces() -> None:
     assert GymnaxEnv(Camera()).spec.is_image
 
 
-def wide_stream(definition: JaxEnv, action: Any, count: int) -> Any:
+def vectorized_stream(definition: JaxEnv, action: Any, count: int) -> Any:
     wide = VectorizedJaxEnv(definition, [0], 1)
     state, _ = wide.reset()
     play = jax.jit(lambda state: jax.lax.scan(lambda s, _: wide.step(s, action), state, length=count)[1])
@@ -96,26 +96,28 @@ def wide_stream(definition: JaxEnv, action: Any, count: int) -> Any:
 
 
 def test_a_time_limit_truncates_and_does_not_terminate() -> None:
-    stream = wide_stream(make_gymnax("Pendulum-v1"), jnp.zeros((1, 1, 1)), 402)
+    stream = vectorized_stream(make_gymnax("Pendulum-v1"), jnp.zeros((1, 1, 1)), 402)
     np.testing.assert_array_equal(np.flatnonzero(stream.truncated), [199, 400])
     assert not stream.terminated.any()
     np.testing.assert_array_equal(np.flatnonzero(stream.reward == 0), [200, 401])
 
 
-def test_a_fall_on_the_time_limit_is_both() -> None:
+def test_a_termination_at_the_time_limit_is_also_a_truncation() -> None:
     env, params = gymnax.make("CartPole-v1")
-    stream = wide_stream(GymnaxEnv(env), jnp.ones((1, 1), int), 20)
+    stream = vectorized_stream(GymnaxEnv(env), jnp.ones((1, 1), int), 20)
     falls = int(np.flatnonzero(stream.terminated)[0]) + 1
     assert not stream.truncated.any()
     for limit, flags in ((falls, (True, True)), (falls - 1, (False, True))):
-        stream = wide_stream(GymnaxEnv(env, params.replace(max_steps_in_episode=limit)), jnp.ones((1, 1), int), falls)
+        stream = vectorized_stream(
+            GymnaxEnv(env, params.replace(max_steps_in_episode=limit)), jnp.ones((1, 1), int), falls
+        )
         end = min(limit, falls) - 1
         assert (stream.terminated[end], stream.truncated[end]) == flags
         assert not (stream.terminated | stream.truncated)[:end].any()
 
 
 class Counter(environment.Environment):
-    """Counts to three, then it is over; its parameters are Gymnax's, with a limit of two."""
+    """Counts to three and terminates; has Gymnax's parameters with a time limit of two."""
 
     @property
     def default_params(self) -> Any:
@@ -139,7 +141,7 @@ class Counter(environment.Environment):
 
 
 class OldCounter(Counter):
-    """As it was written before Gymnax 1.0."""
+    """Written for Gymnax before 1.0."""
 
     def is_terminal(self, state: Any, params: Any) -> Any:
         return self.is_terminated(state, params) | (state.time >= params.max_steps_in_episode)
@@ -157,9 +159,9 @@ class Unlimited(Counter):
 
 
 @pytest.mark.parametrize("env", [Counter(), OldCounter(), Unlimited()], ids=lambda env: env.name)
-def test_an_environment_of_ones_own(env: Any) -> None:
+def test_a_custom_environment(env: Any) -> None:
     definition = GymnaxEnv(env)
-    stream = wide_stream(definition, jnp.zeros((1, 1), int), 4)
+    stream = vectorized_stream(definition, jnp.zeros((1, 1), int), 4)
     limited = not isinstance(env, Unlimited)
     assert definition.time_limit == (2 if limited else None)
     np.testing.assert_array_equal(stream.observation[:, 0], [1, 2, 0, 1] if limited else [1, 2, 3, 0])
@@ -191,13 +193,13 @@ class SeveralActions(Counter):
         (HostAdapter, "takes a gymnax Environment, not a type"),
     ],
 )
-def test_what_has_no_place_here_is_refused_in_one_line(env: Any, message: str) -> None:
+def test_unsupported_environments_raise_a_one_line_error(env: Any, message: str) -> None:
     with pytest.raises(TrustaxError, match=message) as error:
         GymnaxEnv(env)
     assert "\n" not in str(error.value)
 
 
-def test_only_its_prefix_leads_to_gymnax(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gymnax_requires_its_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     assert engine_of("gymnax:CartPole-v1") == "gymnax"
     assert engine_of("CartPole-v1") == "native"
     assert isinstance(make("gymnax:CartPole-v1", [0], 1, compiled=False), HostAdapter)
@@ -214,7 +216,7 @@ def test_only_its_prefix_leads_to_gymnax(monkeypatch: pytest.MonkeyPatch) -> Non
         make("gymnax:CartPole-v1", [0], 1)
 
 
-def test_training_runs_and_resumes_to_the_bit(tmp_path: Path) -> None:
+def test_training_resumes_bit_for_bit(tmp_path: Path) -> None:
     def run(folder: Path, steps: int, resume: bool = False) -> Any:
         settings = {"num_envs": 4, "horizon": 32, "total_timesteps": steps, "num_seeds": 2, "quiet": True}
         algorithm = tx.PPO(num_epochs=1, num_minibatches=2, hidden_sizes=(8,), decay_learning_rate=False)

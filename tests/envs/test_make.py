@@ -1,4 +1,4 @@
-"""Which engine runs what, and what a mistake is told."""
+"""The choice of the engine, and the errors for bad input."""
 
 import sys
 from typing import Any
@@ -25,14 +25,14 @@ def registered() -> Any:
     del gymnasium.registry["TrustaxScripted-v0"]
 
 
-def refusal(env: Any, *arguments: Any) -> str:
+def error_message(env: Any, *arguments: Any) -> str:
     with pytest.raises(TrustaxError) as error:
         make(env, *(arguments or ([0], 1)))
     assert "\n" not in str(error.value)
     return str(error.value)
 
 
-def test_a_bare_id_goes_to_the_fastest_engine_that_has_it(registered: str) -> None:
+def test_an_id_without_prefix_uses_the_fastest_engine(registered: str) -> None:
     pytest.importorskip("envpool")
     assert engine_of("Pendulum-v1") == "native"
     assert engine_of("LunarLander-v3") == "envpool"
@@ -41,14 +41,14 @@ def test_a_bare_id_goes_to_the_fastest_engine_that_has_it(registered: str) -> No
     assert engine_of("gymnasium:CartPole-v1") == "gymnasium"
 
 
-def test_without_envpool_gymnasium_takes_its_place(without_envpool: None) -> None:
+def test_without_envpool_gymnasium_is_used(without_envpool: None) -> None:
     assert engine_of("Pendulum-v1") == "native"
     assert engine_of("Acrobot-v1") == "gymnasium"
-    assert 'pip install "trustax[envpool]"' in refusal("envpool:Pendulum-v1")
-    assert 'pip install "trustax[envpool]"' in refusal("HalfCheeta-v5")
+    assert 'pip install "trustax[envpool]"' in error_message("envpool:Pendulum-v1")
+    assert 'pip install "trustax[envpool]"' in error_message("HalfCheeta-v5")
 
 
-def test_what_is_not_an_id() -> None:
+def test_environments_that_are_not_ids() -> None:
     assert engine_of(Scripted) == "gymnasium"
     assert isinstance(make(Scripted, [0], 2), GymnasiumHost)
     definition = CartPole(time_limit=5)
@@ -70,32 +70,32 @@ def test_a_module_may_register_the_environment() -> None:
     name = "gymnasium:gymnasium.envs:MountainCar-v0"
     assert engine_of(name) == "gymnasium"
     assert make(name, [0], 1).spec.observation_shape == (2,)
-    assert "no_such_module" in refusal("gymnasium:no_such_module:Some-v0")
+    assert "no_such_module" in error_message("gymnasium:no_such_module:Some-v0")
 
 
-def test_unknown_ids_are_told_what_is_near() -> None:
-    assert refusal("Pendulm-v1").startswith("there is no environment 'Pendulm-v1'; did you mean Pendulum-v1")
-    assert "did you mean CartPole-v1" in refusal("native:cartpole-v1")
-    assert refusal("native:Acrobot-v1").endswith("gymnasium can run it")
-    assert refusal("gymnasium:xyzzy") == "gymnasium has no environment 'xyzzy'"
+def test_errors_about_unknown_ids_suggest_similar_ones() -> None:
+    assert error_message("Pendulm-v1").startswith("there is no environment 'Pendulm-v1'; did you mean Pendulum-v1")
+    assert "did you mean CartPole-v1" in error_message("native:cartpole-v1")
+    assert error_message("native:Acrobot-v1").endswith("gymnasium can run it")
+    assert error_message("gymnasium:xyzzy") == "gymnasium has no environment 'xyzzy'"
 
 
 @pytest.mark.parametrize("env", ["brax:Ant-v5", ":Pendulum-v1", "native:", "native :Pendulum-v1"])
 def test_malformed_prefixes(env: str) -> None:
-    assert "the engines are native, envpool, gymnasium" in refusal(env)
+    assert "the engines are native, envpool, gymnasium" in error_message(env)
 
 
 def test_a_missing_dependency_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "Box2D", None)
     for module in [name for name in sys.modules if name.startswith("gymnasium.envs.box2d")]:
         monkeypatch.delitem(sys.modules, module)
-    assert 'pip install "trustax[box2d]"' in refusal("gymnasium:LunarLander-v3")
+    assert 'pip install "trustax[box2d]"' in error_message("gymnasium:LunarLander-v3")
 
 
 def test_arguments_are_checked() -> None:
-    assert "at least one seed" in refusal("Pendulum-v1", [], 1)
-    assert "at least one seed" in refusal("Pendulum-v1", [0], 0)
-    assert "seeds must be between 0 and" in refusal("Pendulum-v1", [-1], 1)
+    assert "at least one seed" in error_message("Pendulum-v1", [], 1)
+    assert "at least one seed" in error_message("Pendulum-v1", [0], 0)
+    assert "seeds must be between 0 and" in error_message("Pendulum-v1", [-1], 1)
 
 
 @pytest.mark.parametrize(
@@ -106,19 +106,21 @@ def test_arguments_are_checked() -> None:
         ("gymnasium:Ant-v5", "mujoco", "trustax[mujoco]"),
     ],
 )
-def test_a_missing_package_is_named_also_where_it_would_register_the_id(
+def test_a_missing_package_that_would_register_the_id_is_named(
     env: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in [name for name in sys.modules if name.startswith(("gymnasium.envs.mujoco", package))]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)
-    assert refusal(env).endswith(f'cannot be made: a dependency is not installed: pip install "{extra}"')
+    assert error_message(env).endswith(f'cannot be made: a dependency is not installed: pip install "{extra}"')
 
 
-def test_what_moved_elsewhere_is_not_a_missing_package() -> None:
+def test_an_environment_that_moved_is_not_a_missing_package() -> None:
     with pytest.warns(DeprecationWarning, match="HalfCheetah-v3 is out of date"):
-        assert "moved to the gymnasium-robotics project" in refusal("gymnasium:HalfCheetah-v3")
+        assert "moved to the gymnasium-robotics project" in error_message("gymnasium:HalfCheetah-v3")
 
 
-def test_a_module_that_is_not_found_is_looked_for_in_this_folder() -> None:
-    assert refusal("gymnasium:no_such_module:Some-v0").endswith("To import a module from this folder, set PYTHONPATH=.")
+def test_the_error_about_a_missing_module_suggests_pythonpath() -> None:
+    assert error_message("gymnasium:no_such_module:Some-v0").endswith(
+        "To import a module from this folder, set PYTHONPATH=."
+    )

@@ -1,4 +1,4 @@
-"""One observation of MiniGrid's tasks, whichever engine runs them."""
+"""The observation of MiniGrid tasks, which is the same for all engines."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ FETCH = "MiniGrid-Fetch-6x6-N2-v0"
 LAVA = "MiniGrid-LavaGapS7-v0"
 
 
-def as_envpool_gives_it(observations: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+def as_envpool_returns_them(observations: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     """Observations of the package as a batch of EnvPool's, whose missions are bytes."""
     missions = [np.frombuffer(one["mission"].encode().ljust(96, b"\0"), np.uint8) for one in observations]
     return {
@@ -36,7 +36,7 @@ def test_envpools_dictionary_and_the_wrapped_package_give_the_same_vectors(env_i
     expected = np.stack([wrapped.reset(seed=seed)[0] for seed in range(12)])
     assert wrapped.observation_space.contains(expected[0])
 
-    batch = as_envpool_gives_it(observations)
+    batch = as_envpool_returns_them(observations)
     np.testing.assert_array_equal(to_vector(env_id, batch), expected, strict=True)
     wide = jax.tree.map(lambda leaf: jnp.asarray(leaf.reshape(3, 4, *leaf.shape[1:])), batch)
     ours = jax.jit(lambda wide: to_vector(env_id, wide))(wide)
@@ -62,21 +62,21 @@ def test_the_parts_of_an_observation(env_id: str) -> None:
     assert len(missions) > 3 or env_id == "MiniGrid-Unlock-v0"
 
 
-def test_colors_have_minigrids_numbers() -> None:
+def test_colors_match_minigrid() -> None:
     from minigrid.core.constants import COLOR_TO_IDX
 
     assert {color: index for index, color in enumerate(COLORS)} == COLOR_TO_IDX
 
 
-def test_which_ids_are_minigrids_and_how_long_their_vectors_are() -> None:
+def test_ids_and_observation_sizes() -> None:
     assert is_minigrid("MiniGrid-Unlock-v0")
     assert not is_minigrid("Pendulum-v1")
     sizes = {"MiniGrid-Unlock-v0": 151, "MiniGrid-UnlockPickup-v0": 157, "MiniGrid-DoorKey-5x5-v0": 161}
     assert {env_id: observation_size(env_id) for env_id in sizes} == sizes
 
 
-def test_each_step_says_whether_it_succeeded() -> None:
-    """Walking ahead ends in the lava without success, or at the goal with it."""
+def test_each_step_reports_success() -> None:
+    """Walking straight ahead ends in lava without success, or at the goal with success."""
     outcomes = []
     for env_id, actions in {LAVA: [2] * 6, "MiniGrid-Empty-5x5-v0": [2, 2, 1, 2, 2]}.items():
         env = SymbolicView(gymnasium.make(env_id, disable_env_checker=True))
@@ -90,7 +90,7 @@ def test_each_step_says_whether_it_succeeded() -> None:
 
 
 def layouts_in_full_view(image: np.ndarray, direction: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, Any]:
-    """Which of EnvPool's games show the door and the key at once, and our states of those."""
+    """Which of EnvPool's games show both the door and the key, and their states in JAX."""
     chosen = np.flatnonzero([{DOOR, KEY} <= set(kinds) for kinds in image[..., 0].reshape(len(image), -1)])
     states = []
     for game in chosen:

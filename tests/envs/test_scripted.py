@@ -1,6 +1,6 @@
-"""One script of three episodes, played by every engine that runs an environment of one's own: the same stream.
+"""The same script of three episodes, as a custom environment of every engine, must return the same stream.
 
-The script is written once, as a table, and acted three times: as a JAX definition, as a Gymnasium environment, as a
+The script is written once, as a table, and acted three times: as a `JaxEnv`, as a Gymnasium environment, as a
 Gymnax environment. EnvPool runs only what it was built with; `test_contract.py` holds it to the same contract.
 """
 
@@ -37,7 +37,7 @@ SEEDS, NUM_ENVS, TIME = (4, 1), 3, 40
 
 
 def table(column: int, fill: Any) -> np.ndarray:
-    """One column of the script, `plan time`; rows that an episode does not have are never asked for."""
+    """One column of the script, `plan time`; rows beyond the end of an episode are never used."""
     return np.array([[row[column] for row in plan] + [fill] * (LIMIT - len(plan)) for plan in SCRIPT])
 
 
@@ -51,7 +51,7 @@ class ScriptState(NamedTuple):
     time: Any
 
 
-class ScriptDefinition:
+class ScriptJaxEnv:
     spec: ClassVar[EnvSpec] = EnvSpec((2,), DiscreteActions(3))
     time_limit: ClassVar[int | None] = LIMIT
 
@@ -104,8 +104,8 @@ class ScriptGymnax(environment.Environment):
 
 
 FORMS = {
-    "definition, compiled": (ScriptDefinition(), True),
-    "definition, stepped": (ScriptDefinition(), False),
+    "definition, compiled": (ScriptJaxEnv(), True),
+    "definition, stepped": (ScriptJaxEnv(), False),
     "gymnasium": (ScriptGymnasium, False),
     "gymnax, compiled": (GymnaxEnv(ScriptGymnax()), True),
     "gymnax, stepped": (GymnaxEnv(ScriptGymnax()), False),
@@ -151,7 +151,7 @@ def stream(wide: CompiledEnvironment | HostEnvironment, actions: np.ndarray) -> 
 
 @functools.cache
 def collected(form: str) -> Any:
-    """The rollouts of all seeds and their finished episodes, by the collector that fits the form."""
+    """The rollouts of all seeds and their finished episodes, from the collector for this form."""
     wide = made(form)
     policies = policies_of(SEEDS, wide.spec)
     keys = jax.random.split(jax.random.key(1), (len(SEEDS), TIME))
@@ -176,7 +176,7 @@ def test_every_collector_makes_the_same_rollout(form: str) -> None:
 
 
 @each_form
-def test_no_row_after_an_ending_counts(form: str) -> None:
+def test_rows_after_the_end_of_an_episode_have_no_weight(form: str) -> None:
     rollout, episodes = collected(form)
     ended = rollout.terminated | rollout.truncated
     np.testing.assert_array_equal(rollout.weight[:, 1:] == 0, ended[:, :-1])
@@ -184,7 +184,7 @@ def test_no_row_after_an_ending_counts(form: str) -> None:
     np.testing.assert_array_equal(episodes.ended, ended)
     for flags in ((True, False), (False, True), (True, True)):
         assert ((rollout.terminated == flags[0]) & (rollout.truncated == flags[1]) & (rollout.weight == 1)).any()
-    # The observation after an ending's row is the episode's last; the one after that is the next one's first.
+    # The observation after the last row is the last of its episode; the next one is the first of the next episode.
     last = rollout.observation[:, 1:][ended]
     assert {tuple(row) for row in last} == {plan[-1][0] for plan in SCRIPT}
     assert not rollout.observation[:, 2:][ended[:, :-1]].any()
@@ -199,7 +199,7 @@ def test_only_a_truncation_without_termination_bootstraps(form: str) -> None:
         one_seed = functools.partial(gae, discount=discount, gae_lambda=0.9)
         return np.asarray(jax.vmap(one_seed)(rollout.reward, value, rollout.terminated, rollout.truncated))
 
-    # A value of 1 at the last observation of an episode and 0 elsewhere shows wherever it is bootstrapped from.
+    # A value of 1 at the last observation of an episode and 0 elsewhere shows where it is used for bootstrapping.
     ended = rollout.terminated | rollout.truncated
     at_ends = np.concatenate([np.zeros_like(ended[:, :1]), ended], axis=1).astype(np.float32)
     effect = advantages(at_ends) - advantages(np.zeros_like(at_ends))

@@ -1,4 +1,4 @@
-"""The two MiniGrid tasks in JAX against the `minigrid` package: every step, and the layouts that are drawn."""
+"""The two MiniGrid tasks in JAX against the `minigrid` package: every step, and the distribution of layouts."""
 
 import functools
 from collections import deque
@@ -43,7 +43,7 @@ each_task = pytest.mark.parametrize("env_id", TASKS)
 
 
 def state_of(env: Any) -> GridState:
-    """The state of an environment of the package, as ours would have it."""
+    """The state of an environment of the package, as a `GridState`."""
     grid = tile(*np.moveaxis(env.grid.encode().astype(np.int32), -1, 0))
     hand = tile(*env.carrying.encode()) if env.carrying else EMPTY
     mission = next((index for index, color in enumerate(COLORS) if color in env.mission), 0)
@@ -52,7 +52,7 @@ def state_of(env: Any) -> GridState:
 
 
 def towards(state: GridState, target: int, act: int) -> int | None:
-    """The first action of the shortest way to stand before a tile, or `act` if the agent does; None without a way."""
+    """The first action of the shortest path to a tile, or `act` if the agent faces it; None if there is no path."""
     kinds, _, conditions = parts(state.grid)
     free = (kinds == EMPTY) | ((kinds == DOOR) & (conditions == OPEN))
     start = (int(state.x), int(state.y), int(state.direction))
@@ -73,7 +73,7 @@ def towards(state: GridState, target: int, act: int) -> int | None:
 
 
 def sensible_action(state: GridState) -> int | None:
-    """What leads to the goal: to the key, to the door, and then to the box, even if the hand is not empty."""
+    """The action toward the goal: first the key, then the door, then the box, even if the hand is not empty."""
     kinds, _, conditions = parts(state.grid)
     condition = conditions[kinds == DOOR].item()
     if condition == LOCKED and state.hand == EMPTY:
@@ -85,7 +85,7 @@ def sensible_action(state: GridState) -> int | None:
 
 @functools.cache
 def played(env_id: str) -> tuple[GridState, np.ndarray, GridState, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """20 games of 300 steps: the state before, the action, the state after, and what the package returned.
+    """20 games of 300 steps: the state before, the action, the state after, and the results of the package.
 
     Half of the actions make for the goal and half are random, so all that can happen does.
     """
@@ -108,7 +108,7 @@ def played(env_id: str) -> tuple[GridState, np.ndarray, GridState, np.ndarray, n
 
 
 @each_task
-def test_each_step_is_minigrids(env_id: str) -> None:
+def test_each_step_matches_minigrid(env_id: str) -> None:
     before, action, after, observation, reward, terminated, success = played(env_id)
     task = TASKS[env_id]
 
@@ -129,8 +129,8 @@ def test_each_step_is_minigrids(env_id: str) -> None:
 
 
 @each_task
-def test_everything_happened_in_the_games(env_id: str) -> None:
-    """Without this the test above would prove little."""
+def test_the_games_cover_all_events(env_id: str) -> None:
+    """Otherwise the test above would prove little."""
     before, action, after, *_, success = played(env_id)
     took, held = parts(after.hand)[0], parts(before.hand)[0]
     was, became = (parts(state.grid[:, DOOR_X].max(axis=1))[2] for state in (before, after))
@@ -159,8 +159,8 @@ def test_everything_happened_in_the_games(env_id: str) -> None:
 
 
 @each_task
-def test_an_episode_that_reaches_its_goal_says_so_once(env_id: str) -> None:
-    """Five games that end well, and one in which the agent does nothing."""
+def test_success_is_reported_once_per_episode(env_id: str) -> None:
+    """Five games that succeed, and one in which the agent does nothing."""
     before, action, *_, reward, _, success = played(env_id)
     ends = np.flatnonzero(success)[:5]
     starts = ends - before.steps[ends]
@@ -199,7 +199,7 @@ def test_success_at_the_time_limit_is_still_success() -> None:
 
 
 def layout(state: GridState) -> dict[str, np.ndarray]:
-    """What a generator draws, each as one number an episode; the state has an axis of episodes."""
+    """The random parts of a layout, one number per episode; the state has an axis of episodes."""
     numbers = {
         "direction": state.direction,
         "agent": 100 * state.x + state.y,
@@ -217,7 +217,7 @@ def layout(state: GridState) -> dict[str, np.ndarray]:
 
 
 @each_task
-def test_layouts_are_drawn_as_minigrid_draws_them(env_id: str) -> None:
+def test_layouts_have_minigrids_distribution(env_id: str) -> None:
     env = gymnasium.make(env_id, disable_env_checker=True).unwrapped
     env.reset(seed=7)
     theirs = []
@@ -245,7 +245,7 @@ def test_layouts_are_drawn_as_minigrid_draws_them(env_id: str) -> None:
 
 
 @each_task
-def test_the_agent_never_starts_at_an_object(env_id: str) -> None:
+def test_the_agent_never_starts_facing_an_object(env_id: str) -> None:
     state = jax.jit(jax.vmap(TASKS[env_id].reset))(jax.random.split(jax.random.key(0), 2000))
     state = jax.tree.map(np.asarray, state)
     dx, dy = heading(state.direction)
@@ -258,7 +258,7 @@ def test_the_agent_never_starts_at_an_object(env_id: str) -> None:
 
 
 @each_task
-def test_the_bare_id_is_native_and_compiled(env_id: str) -> None:
+def test_the_id_without_prefix_is_native_and_compiled(env_id: str) -> None:
     assert engine_of(env_id) == "native"
     environment = make(env_id, seeds=[0, 1], num_envs=3)
     assert isinstance(environment, CompiledEnvironment)

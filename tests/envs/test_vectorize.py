@@ -1,4 +1,4 @@
-"""The environments in JAX against Gymnasium's, and what `VectorizedJaxEnv` makes of any definition."""
+"""The environments in JAX against Gymnasium's, and `VectorizedJaxEnv` with custom environments."""
 
 import re
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ def random_actions(env_id: str, count: int, generator: np.random.Generator) -> n
 
 
 @pytest.mark.parametrize(("env_id", "definition"), [("Pendulum-v1", Pendulum()), ("CartPole-v1", CartPole())])
-def test_each_step_is_gymnasiums(env_id: str, definition: JaxEnv) -> None:
+def test_each_step_matches_gymnasium(env_id: str, definition: JaxEnv) -> None:
     generator = np.random.default_rng(1)
     states, actions = random_states(env_id, generator), random_actions(env_id, 300, generator)
     new, reward, terminated = jax.vmap(definition.step)(states, jnp.asarray(actions))
@@ -56,7 +56,7 @@ def test_each_step_is_gymnasiums(env_id: str, definition: JaxEnv) -> None:
 
 
 @pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
-def test_a_whole_episode_stays_near_gymnasiums(env_id: str) -> None:
+def test_a_whole_episode_stays_close_to_gymnasium(env_id: str) -> None:
     environment = make(env_id, [1], 1)  # an episode that does not balance at the top, where errors grow fast
     state, _ = environment.reset()
     env = oracle(env_id, jax.tree.map(lambda leaf: leaf[0, 0], state.inner))
@@ -88,7 +88,7 @@ def test_a_pole_that_stays_up_is_truncated_after_500_steps() -> None:
     assert timesteps.reward.sum() == 501
 
 
-def test_a_pole_that_falls_on_the_time_limit_is_terminated_and_truncated() -> None:
+def test_a_pole_that_falls_at_the_time_limit_is_terminated_and_truncated() -> None:
     def play(limit: int) -> tuple[int, list[bool], list[bool]]:
         environment = VectorizedJaxEnv(CartPole(time_limit=limit), [0], 1)
         state, _ = environment.reset()
@@ -133,7 +133,7 @@ class Countdown:
         return jnp.stack([state.left.astype(jnp.float32), state.board[0, 0]])
 
 
-def test_a_definition_of_ones_own_runs_wide() -> None:
+def test_a_custom_environment_is_vectorized() -> None:
     environment = VectorizedJaxEnv(Countdown(), [0, 1, 2], 4)
     state, first = environment.reset()
     assert all(leaf.shape[:2] == (3, 4) for leaf in jax.tree.leaves(state))
@@ -145,14 +145,14 @@ def test_a_definition_of_ones_own_runs_wide() -> None:
     np.testing.assert_array_equal(steps.terminated, left[1:] == 0)
     np.testing.assert_array_equal(steps.reward, ~reset_row)
     assert not steps.truncated.any()
-    # The first numbers of later episodes are new draws, each environment's its own.
+    # Later episodes start from new random numbers, different for each environment.
     assert set(left[1:][reset_row]) == {2.0, 3.0, 4.0}
-    # The board starts anew with the episode.
+    # The board is reset with the episode.
     np.testing.assert_array_equal(steps.observation[..., 1][reset_row], 0.0)
     np.testing.assert_array_equal(steps.observation[..., 1] > 0, ~reset_row)
 
 
-def test_the_time_limit_is_the_definitions() -> None:
+def test_the_time_limit_is_that_of_the_environment() -> None:
     environment = VectorizedJaxEnv(Countdown(time_limit=1), [0], 2)
     state, _ = environment.reset()
     _, steps = jax.lax.scan(environment.step, state, jnp.ones((4, 1, 2), int))
@@ -160,7 +160,7 @@ def test_the_time_limit_is_the_definitions() -> None:
     assert not steps.terminated.any()
 
 
-def test_starts_drawn_in_advance_are_those_drawn_step_by_step() -> None:
+def test_starts_sampled_in_bulk_equal_starts_sampled_per_step() -> None:
     environment = VectorizedJaxEnv(Countdown(), [0, 1], 8)
     assert environment.resumable
     start, _ = environment.reset()
@@ -178,7 +178,7 @@ def _plain(x: Any) -> Any:
 
 
 class Sloppy(NamedTuple):
-    """A definition that may be wrong in one place."""
+    """An environment with one configurable fault."""
 
     step_type: Any = jnp.int32
     observation: tuple[int, ...] = (1,)
@@ -208,12 +208,12 @@ class Sloppy(NamedTuple):
         ({"reward": (1,)}, "Sloppy.step must return a scalar reward, not an array of shape (1,)"),
     ],
 )
-def test_functions_that_do_not_fit_together_are_refused_in_one_line(fault: dict[str, Any], message: str) -> None:
+def test_inconsistent_functions_raise_a_one_line_error(fault: dict[str, Any], message: str) -> None:
     with pytest.raises(TrustaxError, match=re.escape(message)):
         make(Sloppy(**fault), seeds=[0], num_envs=2).reset()
 
 
-def test_integers_that_say_yes_or_no_or_are_seen_do_no_harm() -> None:
+def test_integer_flags_and_observations_are_converted() -> None:
     settings = {"num_envs": 2, "horizon": 8, "total_timesteps": 32, "normalize_observations": False, "quiet": True}
     result = tx.train(tx.PPO(num_minibatches=2), Sloppy(), **settings)
     assert result.records[-1]["rollout/ep_len_mean"] == [3.0]

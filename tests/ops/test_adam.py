@@ -13,7 +13,7 @@ from trustax.ops.adam import adam_init, adam_step
 def numpy_adam(
     x: np.ndarray, gradients: np.ndarray, rates: np.ndarray, max_norm: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Adam as in Kingma and Ba, on gradients clipped by their norm; every x on the way, and every norm."""
+    """Adam as in Kingma and Ba, on gradients clipped by their norm; returns every x and every norm."""
     m, v, path, norms = np.zeros_like(x), np.zeros_like(x), [], []
     for t, (g, rate) in enumerate(zip(gradients, rates, strict=True), start=1):
         norms.append(np.sqrt((g**2).sum()))
@@ -25,7 +25,7 @@ def numpy_adam(
 
 
 @pytest.mark.parametrize("max_norm", [1e9, 0.5])
-def test_adam_is_numpys_over_many_steps(max_norm: float) -> None:
+def test_adam_matches_numpy_over_many_steps(max_norm: float) -> None:
     generator = np.random.default_rng(0)
     x = generator.normal(size=6).astype(np.float32)
     scale = 10.0 ** generator.uniform(-3, 1, (20, 1))  # so that some norms are clipped and some are not
@@ -45,7 +45,7 @@ def test_adam_is_numpys_over_many_steps(max_norm: float) -> None:
     np.testing.assert_allclose(got_norms, norms, rtol=1e-5)
 
 
-def test_the_norm_is_that_of_all_leaves_together() -> None:
+def test_the_norm_is_the_global_norm_of_all_leaves() -> None:
     parameters = {"actor": jnp.zeros(2), "critic": jnp.zeros((1, 2))}
     gradient = {"actor": jnp.array([2.0, 0.0]), "critic": jnp.array([[1.0, 2.0]])}
     state = adam_init(parameters)
@@ -55,7 +55,7 @@ def test_the_norm_is_that_of_all_leaves_together() -> None:
     np.testing.assert_allclose(state.mu["critic"], [[0.1 * 0.1, 0.1 * 0.2]], rtol=1e-5)
 
 
-def test_a_vanishing_gradient_moves_nothing() -> None:
+def test_a_zero_gradient_changes_nothing() -> None:
     parameters, _, norm = adam_step(jnp.ones(3), jnp.zeros(3), adam_init(jnp.ones(3)), 0.1, 0.5)
     np.testing.assert_array_equal(parameters, np.ones(3))
     assert norm == 0.0

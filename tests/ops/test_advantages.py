@@ -1,4 +1,4 @@
-"""Generalised advantage estimation: a worked table, the sum it abbreviates, and what endings let through."""
+"""Generalized advantage estimation against a worked example and the explicit sum, and at the ends of episodes."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ GAMMA, LAMBDA = 0.9, 0.8
 
 
 def brute_force(reward: np.ndarray, value: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> np.ndarray:
-    """Âₜ = Σₖ (γλ)ᵏ δₜ₊ₖ up to and with the first ending."""
+    """Âₜ = Σₖ (γλ)ᵏ δₜ₊ₖ up to and including the first end of an episode."""
     delta = reward + GAMMA * value[1:] * ~terminated - value[:-1]
     advantage = np.zeros_like(delta)
     for time, env in np.ndindex(*delta.shape):
@@ -41,7 +41,7 @@ def estimate(*arrays: np.ndarray) -> np.ndarray:
         ("truncated", [1.03125, 2.125, 2.5, 3.0]),
     ],
 )
-def test_worked_table(ending: str, expected: list[float]) -> None:
+def test_worked_example(ending: str, expected: list[float]) -> None:
     """γ = λ = ½, every value 1; δ = ½, 1½, 2½, 3 unless the third row terminates, which makes it 2."""
     third = jnp.arange(4) == 2
     never = jnp.zeros(4, bool)
@@ -51,7 +51,7 @@ def test_worked_table(ending: str, expected: list[float]) -> None:
     np.testing.assert_array_equal(advantage, expected)
 
 
-def test_is_the_brute_force_sum() -> None:
+def test_matches_the_explicit_sum() -> None:
     reward, value, terminated, truncated = rollout()
     assert (terminated & truncated).any()
     expected = brute_force(reward.astype(np.float64), value.astype(np.float64), terminated, truncated)
@@ -62,7 +62,7 @@ def test_is_the_brute_force_sum() -> None:
     np.testing.assert_allclose(mapped, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_lambda_one_is_the_discounted_return_less_the_value() -> None:
+def test_lambda_one_is_the_discounted_return_minus_the_value() -> None:
     reward, value, *_ = rollout(time=10, env=1)
     never = jnp.zeros((10, 1), bool)
     got = gae(jnp.asarray(reward), jnp.asarray(value), never, never, GAMMA, 1.0)
@@ -89,8 +89,8 @@ def test_truncation_bootstraps_from_the_last_observation_and_termination_does_no
 
 
 @pytest.mark.parametrize("kind", ["terminated", "truncated"])
-def test_the_reset_row_and_what_follows_do_not_leak_into_rows_before(kind: str) -> None:
-    """The ending is row 3, so row 4 only resets; its observation, the true last one, has value[4]."""
+def test_later_episodes_do_not_leak_into_earlier_rows(kind: str) -> None:
+    """The episode ends in row 3, so row 4 only resets; its observation, the true last one, has value[4]."""
     reward, value, *_ = rollout(time=8, env=2)
     ending, never = np.zeros((2, 8, 2), bool)
     ending[3] = True

@@ -20,7 +20,7 @@ def test_gaussian_bounds_in_six_dimensions(distance: float, lower: float, upper:
 
 
 @pytest.mark.parametrize("dimension", [1, 3, 17])
-def test_gaussian_bounds_open_with_the_distance(dimension: int) -> None:
+def test_gaussian_bounds_widen_with_the_distance(dimension: int) -> None:
     distances = jnp.linspace(0, 4.9, 200)
     lower, upper = gaussian_bounds(jnp.repeat(distances[:, None], dimension, axis=1), 0.2)
     np.testing.assert_allclose(upper[0], 1.2, rtol=1e-6)
@@ -30,7 +30,7 @@ def test_gaussian_bounds_open_with_the_distance(dimension: int) -> None:
 
 
 def test_gaussian_bounds_are_reached_by_a_policy_within_the_radius() -> None:
-    """Random policies inside the region never pass the bounds, and some come near."""
+    """Random policies inside the region never exceed the bounds, and some come close."""
     rng, distance = np.random.default_rng(0), 1.5
     budget = 2 * kl_radius_of(1, 0.2)
     mean, variance = rng.normal(0, 0.3, 200_000), rng.uniform(0.3, 2.5, 200_000)
@@ -56,7 +56,7 @@ def test_categorical_bounds_solve_their_equation() -> None:
         np.testing.assert_allclose(kl, 0.01, rtol=1e-4)
 
 
-def test_extreme_probabilities_are_taken_for_the_nearest_in_the_table() -> None:
+def test_extreme_probabilities_use_the_nearest_table_entry() -> None:
     lower, upper = categorical_bounds(jnp.array([0.0, 1.0]), 0.001)
     assert np.isfinite(lower).all()
     assert np.isfinite(upper).all()

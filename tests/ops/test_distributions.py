@@ -50,7 +50,7 @@ def gaussian_kl(mean_p: Any, log_std_p: Any, mean_q: Any, log_std_q: Any) -> np.
 
 
 def normals(*shape: int, seed: int = 0) -> np.ndarray:
-    """Float64 numbers that float32 holds exactly."""
+    """Float64 numbers that float32 represents exactly."""
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32).astype(np.float64)
 
 
@@ -71,7 +71,7 @@ def agrees(samples: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5)])
-def test_categorical_is_its_closed_form(shape: tuple[int, ...]) -> None:
+def test_categorical_matches_its_closed_form(shape: tuple[int, ...]) -> None:
     logits = 2 * normals(*shape)
     action = np.random.default_rng(1).integers(0, 5, shape[:-1])
     expected = log_softmax(logits)
@@ -86,7 +86,7 @@ def test_categorical_is_its_closed_form(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(divergence, categorical_kl(logits, other), rtol=1e-5)
 
 
-def test_several_choices_are_the_sums_of_numbers_made_by_hand() -> None:
+def test_multi_categorical_sums_worked_examples() -> None:
     p = MultiCategorical.of(jnp.log(jnp.array([0.5, 0.5, 0.2, 0.7, 0.1])), counts=(2, 3))
     q = MultiCategorical.of(jnp.log(jnp.array([0.9, 0.1, 0.2, 0.7, 0.1])), counts=(2, 3))
     np.testing.assert_allclose(p.log_prob(jnp.array([0, 2])), np.log(0.5 * 0.1), rtol=1e-6)
@@ -98,7 +98,7 @@ def test_several_choices_are_the_sums_of_numbers_made_by_hand() -> None:
 
 
 @pytest.mark.parametrize("shape", [(9,), (3, 9), (2, 3, 9)])
-def test_several_choices_are_their_closed_form(shape: tuple[int, ...]) -> None:
+def test_multi_categorical_matches_its_closed_form(shape: tuple[int, ...]) -> None:
     logits, other = 2 * normals(*shape), 2 * normals(*shape, seed=2)
     p, q = multi(logits), multi(other)
     log_probs = [log_softmax(piece) for piece in pieces(logits)]
@@ -112,7 +112,7 @@ def test_several_choices_are_their_closed_form(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3)])
-def test_gaussian_is_its_closed_form(shape: tuple[int, ...]) -> None:
+def test_gaussian_matches_its_closed_form(shape: tuple[int, ...]) -> None:
     mean, log_std, action, other_mean, other_log_std = (normals(*shape, seed=n) for n in range(5))
     p, q = DiagonalGaussian(*f32(mean, log_std)), DiagonalGaussian(*f32(other_mean, other_log_std))
     std = np.exp(log_std)
@@ -133,7 +133,7 @@ def test_a_mapped_distribution_is_a_batched_one() -> None:
     np.testing.assert_allclose(jax.vmap(Categorical.kl)(p, q), p.kl(q), rtol=1e-6)
 
 
-def test_samples_of_a_categorical_agree_with_what_it_says_of_itself() -> None:
+def test_categorical_samples_agree_with_its_moments() -> None:
     p, q = (Categorical(*f32(normals(4, seed=n))) for n in range(2))
     actions = jax.jit(jax.vmap(p.sample))(jax.random.split(jax.random.key(0), NUM_SAMPLES))
     agrees(jax.nn.one_hot(actions, 4), jnp.exp(p.log_probs))
@@ -142,7 +142,7 @@ def test_samples_of_a_categorical_agree_with_what_it_says_of_itself() -> None:
     agrees(log_p - log_q, p.kl(q))
 
 
-def test_samples_of_several_choices_agree_with_what_they_say_of_themselves() -> None:
+def test_multi_categorical_samples_agree_with_its_moments() -> None:
     p, q = (multi(normals(9, seed=n)) for n in range(2))
     actions = jax.jit(jax.vmap(p.sample))(jax.random.split(jax.random.key(0), NUM_SAMPLES))
     probabilities = [np.exp(log_softmax(piece)) for piece in pieces(normals(9))]
@@ -156,7 +156,7 @@ def test_samples_of_several_choices_agree_with_what_they_say_of_themselves() -> 
     agrees(log_p - log_q, p.kl(q))
 
 
-def test_choices_that_do_not_exist_are_never_drawn_and_have_no_gradient() -> None:
+def test_padding_choices_are_never_drawn_and_have_no_gradient() -> None:
     p, q = (multi(normals(5000, 9, seed=n)) for n in range(2))
     assert (np.asarray(p.sample(jax.random.key(0))).max(0) == [1, 3, 2]).all()
 
@@ -171,7 +171,7 @@ def test_choices_that_do_not_exist_are_never_drawn_and_have_no_gradient() -> Non
     assert (slopes[:, exists] != 0).all()
 
 
-def test_samples_of_a_gaussian_agree_with_what_it_says_of_itself() -> None:
+def test_gaussian_samples_agree_with_its_moments() -> None:
     p, q = (DiagonalGaussian(*f32(normals(3, seed=n), 0.5 * normals(3, seed=n + 9))) for n in range(2))
     actions = jax.jit(jax.vmap(p.sample))(jax.random.split(jax.random.key(0), NUM_SAMPLES))
     agrees(actions, p.mean)
@@ -188,7 +188,7 @@ def test_one_sample_call_draws_independently_along_all_axes() -> None:
     assert 400 < int(choices.sum()) < 600
 
 
-def test_kl_is_of_the_first_to_the_second() -> None:
+def test_kl_is_from_the_first_to_the_second() -> None:
     p, q = (Categorical(jnp.log(jnp.array(probs))) for probs in ([0.5, 0.5], [0.9, 0.1]))
     np.testing.assert_allclose(p.kl(q), 0.5 * np.log(0.5 / 0.9) + 0.5 * np.log(0.5 / 0.1), rtol=1e-5)
     np.testing.assert_allclose(q.kl(p), 0.9 * np.log(0.9 / 0.5) + 0.1 * np.log(0.1 / 0.5), rtol=1e-5)
@@ -197,14 +197,14 @@ def test_kl_is_of_the_first_to_the_second() -> None:
     np.testing.assert_allclose(wide.kl(narrow), -np.log(2) + 4 / 2 - 0.5, rtol=1e-5)
 
 
-def test_categorical_kl_gradients_are_finite_differences() -> None:
+def test_categorical_kl_gradients_match_finite_differences() -> None:
     p, q = normals(5), normals(5, seed=1)
     got_p, got_q = jax.jit(jax.grad(lambda a, b: Categorical(a).kl(Categorical(b)), (0, 1)))(*f32(p, q))
     np.testing.assert_allclose(got_p, finite_differences(lambda x: categorical_kl(x, q), p), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(got_q, finite_differences(lambda x: categorical_kl(p, x), q), rtol=1e-5, atol=1e-6)
 
 
-def test_kl_gradients_of_several_choices_are_finite_differences() -> None:
+def test_multi_categorical_kl_gradients_match_finite_differences() -> None:
     p, q = normals(9), normals(9, seed=1)
 
     def kl(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -215,7 +215,7 @@ def test_kl_gradients_of_several_choices_are_finite_differences() -> None:
     np.testing.assert_allclose(got_q, finite_differences(lambda x: multi_kl(p, x), q), rtol=1e-5, atol=1e-6)
 
 
-def test_gaussian_kl_gradients_are_finite_differences() -> None:
+def test_gaussian_kl_gradients_match_finite_differences() -> None:
     arguments = np.stack([normals(3, seed=n) for n in range(4)])
 
     def kl(a: jax.Array) -> jax.Array:
@@ -266,7 +266,7 @@ def test_kl_is_never_negative(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.A
     assert categorical_kl_of(Categorical(a), Categorical(b)) >= -1e-6
 
 
-def test_everything_stays_finite_at_the_edges() -> None:
+def test_everything_stays_finite_at_extreme_values() -> None:
     certain = Categorical(jnp.array([80.0, -80.0, 0.0]))
     even = Categorical(jnp.zeros(3))
     assert np.isfinite([certain.entropy(), certain.kl(even), even.kl(certain)]).all()

@@ -1,4 +1,4 @@
-"""Kronecker factors against sums over samples and places in NumPy, and the solve against the explicit inverse."""
+"""Kronecker factors against sums over samples and positions in NumPy, and the solve against the explicit inverse."""
 
 import re
 from functools import lru_cache, partial
@@ -43,7 +43,7 @@ def random_curvature(architecture: Architecture) -> tuple[KroneckerFactors, list
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-12)])
-def test_preconditioning_is_the_explicit_inverse(dtype: str, tolerance: float) -> None:
+def test_preconditioning_matches_the_explicit_inverse(dtype: str, tolerance: float) -> None:
     with jax.enable_x64(dtype == "float64"):
         curvature, estimates = random_curvature(DENSE)
         gradient = np.random.default_rng(1).normal(size=size_of(DENSE)).astype(dtype)
@@ -60,7 +60,7 @@ def test_preconditioning_is_the_explicit_inverse(dtype: str, tolerance: float) -
 
 
 def test_kernels_are_preconditioned_in_their_own_layout() -> None:
-    """A V G + λ V is the gradient again, with V of the shape of the kernel."""
+    """A V G + λ V equals the gradient, with V in the shape of the kernel."""
     with jax.enable_x64(True):
         curvature, estimates = random_curvature(IMAGE)
         gradient = Policy(jnp.asarray(np.random.default_rng(1).normal(size=size_of(IMAGE))), IMAGE)
@@ -114,7 +114,7 @@ def case(architecture: Architecture) -> Case:
 
 @pytest.mark.parametrize("row", [0, 1])
 def test_one_sample_has_the_exact_fisher_information_of_a_dense_layer(row: int) -> None:
-    """For one sample, A ⊗ G is the outer product of its gradient with itself; so for biases and deviations."""
+    """For one sample, A ⊗ G is its gradient times itself transposed, also for biases and deviations."""
     dense = case(DENSE)
     gradient = quickly(jax.grad(lambda network: dense.loss(row, network(dense.observation[row]))))(dense.network)
     arrays = jax.tree.leaves(gradient)
@@ -124,7 +124,7 @@ def test_one_sample_has_the_exact_fisher_information_of_a_dense_layer(row: int) 
         np.testing.assert_allclose(np.kron(a, g), exact, rtol=1e-4, atol=1e-5 * np.max(np.abs(exact)))
 
 
-def test_factors_of_a_batch_are_means_over_the_rows_that_count() -> None:
+def test_factors_of_a_batch_are_weighted_means() -> None:
     dense = case(DENSE)
     alone = [dense.factors([row]) for row in (0, 2, 3)]
     for index, pair in enumerate(dense.factors([0, 1, 2, 3], dense.weight)):
@@ -134,7 +134,7 @@ def test_factors_of_a_batch_are_means_over_the_rows_that_count() -> None:
 
 
 def from_convolution(network: Any, number: int, output: Any) -> Any:
-    """π and V, given what the convolution of that number gives."""
+    """π and V, given the output of the convolution with this index."""
     for layer in network.torso[number + 1 :]:
         output = layer(jax.nn.relu(output))
     hidden = jax.nn.relu(network.hidden(jax.nn.relu(output).ravel()))
@@ -147,7 +147,7 @@ def patches_of(layer: Conv, image: np.ndarray) -> np.ndarray:
     return np.moveaxis(windows[:, :: layer.stride, :: layer.stride], 0, 2).reshape(-1, layer.kernel[0].size)
 
 
-def test_factors_of_convolutions_are_sums_over_samples_and_places() -> None:
+def test_factors_of_convolutions_are_sums_over_samples_and_positions() -> None:
     images = case(IMAGE)
     network, count = images.network, float(jnp.sum(images.weight))
     factors = images.factors([0, 1, 2, 3], images.weight)
@@ -172,7 +172,7 @@ def test_factors_of_convolutions_are_sums_over_samples_and_places() -> None:
                 np.testing.assert_allclose(factor, exact, rtol=1e-4, atol=1e-5 * np.max(np.abs(exact)))
 
 
-def test_running_averages_start_with_the_first_estimate_and_keep_their_share() -> None:
+def test_running_averages_start_with_the_first_estimate_and_decay() -> None:
     first, second = random_curvature(DENSE)[1], [(2 * a, 3 * g) for a, g in random_curvature(DENSE)[1]]
     as_arrays = [[(jnp.asarray(a, jnp.float32), jnp.asarray(g, jnp.float32)) for a, g in x] for x in (first, second)]
     curvature = KroneckerFactors.init(DENSE).average(as_arrays[1], 0.9, jnp.array(True))
@@ -194,14 +194,14 @@ def test_nothing_is_decomposed_before_it_is_due() -> None:
             np.testing.assert_allclose(fresh.values, 2 * original.values, rtol=1e-4)
 
 
-def test_small_eigenvalues_count_as_zero() -> None:
+def test_small_eigenvalues_are_treated_as_zero() -> None:
     values = np.array([-1e-3, 0.5 * EIGENVALUE_FLOOR, 2 * EIGENVALUE_FLOOR, 1.0], np.float32)
     factor = Factor(jnp.diag(jnp.asarray(values)), jnp.zeros(4), jnp.eye(4)).decompose()
     np.testing.assert_allclose(factor.values, [0, 0, 2 * EIGENVALUE_FLOOR, 1], rtol=1e-5)
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
-def test_the_trust_region_holds_and_is_used_up(size: float) -> None:
+def test_the_scaled_step_stays_in_the_trust_region(size: float) -> None:
     curvature, _ = random_curvature(DENSE)
     gradient = size * jax.random.normal(jax.random.key(0), (size_of(DENSE),))
     direction = precondition(curvature, Policy(gradient, DENSE))
@@ -212,12 +212,12 @@ def test_the_trust_region_holds_and_is_used_up(size: float) -> None:
     assert q * scale**2 == pytest.approx(min(q, 0.01), rel=1e-4)
 
 
-def test_no_gradient_leaves_the_trust_region_open() -> None:
+def test_a_zero_gradient_is_not_scaled_down() -> None:
     assert float(trust_region_scale(jnp.zeros(3), jnp.zeros(3), 0.25, 0.01)) == 1
 
 
 def test_seeds_are_decomposed_one_after_another() -> None:
-    """A batched call of LAPACK may wait for ever on the CPU; the compiled program has none, and the result is right."""
+    """A batched LAPACK call may deadlock on the CPU; the compiled program has none, and its result is correct."""
     curvature, _ = random_curvature(DENSE)
     seeds = jax.tree.map(lambda x: jnp.stack([x, 2 * x, 3 * x]), curvature)
     together = quickly(jax.vmap(lambda c: c.decompose(jnp.array(True))))

@@ -1,4 +1,4 @@
-"""Metrics as rows: names stay with their numbers."""
+"""Packed metrics keep their names."""
 
 import jax
 import jax.numpy as jnp
@@ -10,21 +10,21 @@ from trustax.types import Metrics
 SERIES = {"loss": jnp.array([1.0, 2.0, 6.0]), "norm": jnp.array([0.0, jnp.nan, 1.0]), "kl": jnp.array([4.0, 4.0, 4.0])}
 
 
-def test_every_metric_keeps_its_name_through_compiling_and_mapping() -> None:
+def test_every_metric_keeps_its_name_under_jit_and_vmap() -> None:
     def tell(x: jax.Array) -> MetricRow:
         return MetricRow.of({"twice": 2 * x, "square": x**2})
 
-    told = jax.jit(jax.vmap(tell))(jnp.array([1.0, 3.0])).by_name()
-    assert {name: values.tolist() for name, values in told.items()} == {"twice": [2.0, 6.0], "square": [1.0, 9.0]}
+    averages = jax.jit(jax.vmap(tell))(jnp.array([1.0, 3.0])).by_name()
+    assert {name: values.tolist() for name, values in averages.items()} == {"twice": [2.0, 6.0], "square": [1.0, 9.0]}
 
 
-def test_means_of_series_and_of_numbers_that_are_none() -> None:
-    told = means(SERIES | {"rate": jnp.array(0.5)} | {"long": jnp.arange(5.0)}).by_name()
+def test_means_of_series_and_scalars() -> None:
+    averages = means(SERIES | {"rate": jnp.array(0.5)} | {"long": jnp.arange(5.0)}).by_name()
     expected = {"loss": 3.0, "kl": 4.0, "rate": 0.5, "long": 2.0}
-    assert {name: float(told[name]) for name in expected} == expected
-    assert np.isnan(told["norm"])
+    assert {name: float(averages[name]) for name in expected} == expected
+    assert np.isnan(averages["norm"])
 
 
-def test_who_tells_nothing_has_an_empty_row() -> None:
+def test_no_metrics_give_an_empty_row() -> None:
     nothing: Metrics = {}
     assert MetricRow.of(nothing).by_name() == means(nothing).by_name() == {}

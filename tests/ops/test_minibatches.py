@@ -1,4 +1,4 @@
-"""Which rows of a batch are seen when."""
+"""Minibatches: which rows of a batch they use, and in which order."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from trustax.ops.minibatches import over_minibatches, shuffles
 
 
 def rows_seen(num_rows: int, num_epochs: int, num_minibatches: int, key: jax.Array) -> np.ndarray:
-    """The numbers of the rows, `epoch minibatch row`, and a check that leaves stay beside each other."""
+    """The row numbers, `epoch minibatch row`; also checks that all leaves use the same rows."""
     batch = {"row": jnp.arange(num_rows), "pair": jnp.stack([jnp.arange(num_rows)] * 2, axis=1) * 10}
 
     num_steps, size = num_epochs * num_minibatches, num_rows // num_minibatches
@@ -32,7 +32,7 @@ def rows_seen(num_rows: int, num_epochs: int, num_minibatches: int, key: jax.Arr
     return np.asarray(seen[:, :size]).reshape(num_epochs, num_minibatches, -1)
 
 
-def test_every_row_is_seen_once_in_each_epoch_each_time_in_another_order() -> None:
+def test_every_row_is_used_once_per_epoch_in_a_new_order() -> None:
     epochs = rows_seen(12, num_epochs=5, num_minibatches=3, key=jax.random.key(0)).reshape(5, 12)
     for rows in epochs:
         assert sorted(rows) == list(range(12))
@@ -40,14 +40,14 @@ def test_every_row_is_seen_once_in_each_epoch_each_time_in_another_order() -> No
     assert not np.array_equal(epochs[0], np.arange(12))
 
 
-def test_what_does_not_fill_a_minibatch_is_dropped_and_differs_between_epochs() -> None:
+def test_leftover_rows_are_dropped_and_differ_between_epochs() -> None:
     epochs = rows_seen(14, num_epochs=6, num_minibatches=4, key=jax.random.key(0))
     assert epochs.shape == (6, 4, 3)
     assert all(len(set(rows.ravel())) == 12 for rows in epochs)
     assert len({frozenset(range(14)) - frozenset(rows.ravel()) for rows in epochs}) > 1
 
 
-def test_other_keys_give_other_orders_and_equal_keys_equal_ones() -> None:
+def test_the_order_depends_only_on_the_key() -> None:
     first, again, other = (rows_seen(12, 2, 3, jax.random.key(seed)) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -63,7 +63,7 @@ def test_metrics_are_stacked_in_the_order_of_the_steps() -> None:
     np.testing.assert_array_equal(metrics["size"], np.full(8, 2))
 
 
-def test_mapped_over_seeds_each_has_the_steps_it_has_alone() -> None:
+def test_mapping_over_seeds_changes_nothing() -> None:
     data = jax.random.normal(jax.random.key(1), (3, 12, 2))
     keys = jax.random.split(jax.random.key(2), 3)
 
@@ -83,7 +83,7 @@ def test_mapped_over_seeds_each_has_the_steps_it_has_alone() -> None:
         np.testing.assert_allclose(together[seed], alone, rtol=1e-5, atol=1e-7)
 
 
-def test_a_shuffle_puts_every_number_anywhere_with_equal_chance() -> None:
+def test_all_permutations_are_equally_likely() -> None:
     orders = np.asarray(shuffles(jax.random.key(0), 20_000, 5))
     np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(5), (20_000, 1)))
     _, counts = np.unique(orders, axis=0, return_counts=True)

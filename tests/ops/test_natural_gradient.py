@@ -1,4 +1,4 @@
-"""KroneckerFactors against dense matrices in float64, and the line search on functions made by hand."""
+"""Fisher products and conjugate gradients against dense float64 matrices, and the line search on simple functions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +48,7 @@ def dense_fisher(actions: str, parameters: np.ndarray, observation: np.ndarray, 
 def problem(actions: str) -> tuple[Policy, Callable[[Any], Any], Any, np.ndarray]:
     """A tiny policy, its distributions on some observations, their weights, and the dense Fisher information."""
     policy = Architecture(SPECS[actions], HIDDEN_SIZES).init(jax.random.key(0))
-    # Away from where it starts, where probabilities are nearly uniform and all deviations are 1.
+    # Not the initial policy, whose probabilities are nearly uniform and whose standard deviations are all 1.
     parameters = policy.parameters + 0.3 * jax.random.normal(jax.random.key(1), policy.parameters.shape)
     policy = Policy(parameters, policy.architecture)
     observation = jax.random.normal(jax.random.key(2), (12, 3))
@@ -70,7 +70,7 @@ def test_fisher_product_equals_the_dense_matrix(actions: str) -> None:
 
 @both_action_kinds
 def test_fisher_product_is_the_derivative_of_the_gradient_of_the_divergence(actions: str) -> None:
-    """What is left out of ∇² is zero indeed."""
+    """The term of ∇² that is left out is zero."""
     policy, distribution_of, weight, _ = problem(actions)
     fixed = distribution_of(policy.parameters)
     gradient = jax.grad(lambda x: mean_kl(fixed, distribution_of(x), weight))
@@ -106,7 +106,7 @@ def test_conjugate_gradients_solve_a_random_system(size: int) -> None:
     assert relative_error(solve(jnp.asarray(target, jnp.float32)), np.linalg.solve(matrix, target)) < 1e-5
 
 
-def test_conjugate_gradients_take_the_steps_of_the_textbook() -> None:
+def test_conjugate_gradients_match_the_textbook() -> None:
     """Iteration by iteration against float64, before they have converged."""
     matrix, target = positive_definite(10), np.random.default_rng(1).normal(size=10)
     dense, b = jnp.asarray(matrix, jnp.float32), jnp.asarray(target, jnp.float32)
@@ -129,7 +129,7 @@ def test_conjugate_gradients_give_the_natural_gradient(actions: str) -> None:
     assert relative_error(direction, np.linalg.solve(damped, np.asarray(gradient, np.float64))) < 1e-4
 
 
-def test_conjugate_gradients_rest_once_they_have_arrived() -> None:
+def test_conjugate_gradients_stop_after_convergence() -> None:
     dense = jnp.asarray(positive_definite(4), jnp.float32)
     arrived, later = (conjugate_gradient(lambda v: dense @ v, jnp.ones(4), count) for count in (12, 500))
     np.testing.assert_array_equal(arrived, later)
@@ -138,7 +138,7 @@ def test_conjugate_gradients_rest_once_they_have_arrived() -> None:
 
 
 @pytest.mark.parametrize("curvature", [0.0, -1.0, np.nan])
-def test_conjugate_gradients_do_not_follow_what_is_not_convex(curvature: float) -> None:
+def test_conjugate_gradients_reject_nonpositive_curvature(curvature: float) -> None:
     scale = jnp.array([2.0, curvature])
     np.testing.assert_array_equal(conjugate_gradient(lambda v: curvature * v, jnp.ones(2), 5), 0)
     assert np.isfinite(conjugate_gradient(lambda v: jnp.where(v == 0, 0.0, scale * v), jnp.array([1.0, 0.0]), 5)).all()
@@ -177,27 +177,27 @@ def test_line_search_gives_up_after_its_last_fraction() -> None:
     assert search(lambda f: f, lambda f: f, kl_limit=0.25, num_steps=3) == (5.25, 0.25)
 
 
-def test_line_search_wants_an_improvement() -> None:
+def test_line_search_requires_an_improvement() -> None:
     assert search(lambda f: -f, free) == (5.0, 0.0)
     assert search(lambda f: 0 * f, free, expected=0.0) == (5.0, 0.0)
     assert search(lambda f: -f, free, expected=-100.0) == (5.0, 0.0)
     assert search(lambda f: f - 3 * f**2, free) == (5.25, 0.25)
 
 
-def test_line_search_wants_a_tenth_of_what_the_gradient_promised() -> None:
+def test_line_search_requires_a_tenth_of_the_predicted_gain() -> None:
     assert search(lambda f: 0.11 * f, free) == (6.0, 1.0)
     assert search(lambda f: 0.09 * f, free) == (5.0, 0.0)
-    # Half of the step improves, by 0.0475, but is asked for 0.05; a quarter gives 0.137 and is asked for 0.025.
+    # Half of the step gains 0.0475, but needs 0.05; a quarter gains 0.137 and needs 0.025.
     assert search(lambda f: f - 1.81 * f**2, free) == (5.25, 0.25)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_line_search_passes_over_what_is_not_finite(bad: float) -> None:
+def test_line_search_rejects_values_that_are_not_finite(bad: float) -> None:
     assert search(lambda f: f, lambda f: jnp.where(f > 0.3, bad, 0.0)) == (5.25, 0.25)
     assert search(lambda f: jnp.where(f > 0.3, -bad, f), free) == (5.25, 0.25)
 
 
-def test_line_searches_side_by_side_do_not_disturb_each_other() -> None:
+def test_line_searches_under_vmap_are_independent() -> None:
     def run(limit: Any) -> Any:
         found = line_search(lambda x: (x[0], x[0] / limit), jnp.zeros(1), jnp.ones(1), jnp.float32(1.0), 1.0, 10)
         return found.fraction

@@ -1,4 +1,4 @@
-"""Structured observations as vectors: Gymnasium's own flattening is the reference."""
+"""Flattened observations against Gymnasium's own flattening."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def parts_of(space: Space) -> tuple[Part, ...]:
 
 
 @each_space
-def test_one_observation_is_flattened_as_gymnasium_does_it(space: Space) -> None:
+def test_one_observation_is_flattened_as_in_gymnasium(space: Space) -> None:
     parts = parts_of(space)
     space.seed(0)
     for _ in range(20):
@@ -64,11 +64,11 @@ def test_a_batch_is_flattened_row_by_row(space: Space, as_jax: bool) -> None:
     np.testing.assert_array_equal(flat, np.stack([flatten(parts, row) for row in rows]))
 
 
-def test_what_is_flat_already_is_told_from_what_is_not() -> None:
+def test_flattened_and_structured_observations_are_distinguished() -> None:
     parts = parts_of(SPACES["dict"])
     assert is_structured(parts, SPACES["dict"].sample())
     assert not is_structured(parts, np.zeros(10, np.float32))
-    # Four states of an environment with four states look like one one-hot vector, but for their type.
+    # Four states of an environment with four states look like a one-hot vector, except for their type.
     states = parts_of(spaces.Discrete(4))
     assert is_structured(states, 3)
     assert is_structured(states, np.array([0, 1, 0, 0]))
@@ -83,7 +83,7 @@ def test_what_is_flat_already_is_told_from_what_is_not() -> None:
         ((np.zeros((2, 3)), 1), "as the environment returns it"),
     ],
 )
-def test_another_structure_is_refused_in_one_line(observation: Any, message: str) -> None:
+def test_a_wrong_structure_raises_a_one_line_error(observation: Any, message: str) -> None:
     with pytest.raises(TrustaxError, match=message) as error:
         flatten(parts_of(SPACES["dict"]), observation)
     assert "\n" not in str(error.value)

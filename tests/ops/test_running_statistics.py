@@ -1,4 +1,4 @@
-"""Running statistics against NumPy in float64, and against what Stable-Baselines3 keeps."""
+"""Running statistics against NumPy in float64, and against Stable-Baselines3's."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ update = jax.jit(RunningStatistics.update)
 
 
 class RunningMeanStd:
-    """Stable-Baselines3's, in float64; rows are left out by not being given."""
+    """Stable-Baselines3's class in float64, without weights."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.mean, self.var, self.count = np.zeros(shape), np.ones(shape), 1e-4
@@ -45,7 +45,7 @@ def test_a_masked_stream_gives_stable_baselines_statistics_at_every_step(shape: 
         np.testing.assert_allclose(statistics.count, reference.count, rtol=1e-6)
 
 
-def test_in_the_end_they_are_the_moments_of_all_rows_that_counted() -> None:
+def test_the_final_statistics_are_the_moments_of_all_rows_with_weight() -> None:
     samples, weight = stream((3,))
 
     def step(statistics: RunningStatistics, xs: tuple[jax.Array, jax.Array]) -> tuple[RunningStatistics, None]:
@@ -58,7 +58,7 @@ def test_in_the_end_they_are_the_moments_of_all_rows_that_counted() -> None:
     np.testing.assert_allclose(final.variance, counted.var(0) + start, rtol=1e-5)
 
 
-def test_they_start_as_nothing_but_a_ten_thousandth_of_a_standard_normal() -> None:
+def test_the_initial_statistics_count_as_one_ten_thousandth_of_a_sample() -> None:
     start = RunningStatistics.init((2,))
     np.testing.assert_array_equal(start.mean, [0, 0])
     np.testing.assert_array_equal(start.variance, [1, 1])
@@ -76,7 +76,7 @@ def test_an_update_without_rows_changes_nothing() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
-def test_large_offsets_do_not_drown_small_variances() -> None:
+def test_large_offsets_do_not_hide_small_variances() -> None:
     samples = (1000 + 0.1 * np.random.default_rng(0).normal(size=(100, 8, 1))).astype(np.float32)
     statistics = RunningStatistics.init((1,))
     for rows in samples:
@@ -93,7 +93,7 @@ def test_observations_are_standardized_and_rewards_only_scaled() -> None:
     np.testing.assert_allclose(statistics.scale(samples), [[1.0, 5.0], [-0.5, 2.0]], rtol=1e-5)
 
 
-def test_what_is_normalized_is_clipped() -> None:
+def test_normalized_values_are_clipped() -> None:
     statistics = RunningStatistics(jnp.zeros(()), jnp.ones(()), jnp.array(10.0))
     wild = jnp.array([-1e6, -9.5, 9.5, 1e6])
     for normalized in (statistics.standardize(wild), statistics.scale(wild)):
@@ -106,7 +106,7 @@ def test_a_constant_observation_stays_finite() -> None:
     assert np.isfinite(statistics.standardize(jnp.zeros((4, 1)))).all()
 
 
-def test_mapped_over_seeds_they_are_those_of_each_seed() -> None:
+def test_mapping_over_seeds_changes_nothing() -> None:
     samples, weight = stream((2,), time=3)
     start = jax.vmap(lambda _: RunningStatistics.init((2,)))(jnp.arange(3))
     together = jax.jit(jax.vmap(RunningStatistics.update))(start, samples, weight.astype(np.float32))

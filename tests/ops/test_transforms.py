@@ -22,7 +22,7 @@ def arguments(num_seeds: int) -> tuple[Any, jax.Array]:
 
 @pytest.mark.parametrize("num_seeds", [1, 3])
 @pytest.mark.parametrize("transform", [lambda f: f, jax.jit])
-def test_each_seed_gets_what_the_function_gives_it(num_seeds: int, transform: Any) -> None:
+def test_each_seed_gets_the_result_of_the_function(num_seeds: int, transform: Any) -> None:
     states, keys = arguments(num_seeds)
     new, sums = transform(over_seeds(draw))(states, keys)
     assert (new["x"].shape, sums.shape) == ((num_seeds, 4), (num_seeds,))
