@@ -8,7 +8,7 @@ import pytest
 from trustax.algorithms import ALGORITHMS
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-(EXAMPLE,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+EXAMPLE, CALLBACKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,17 @@ def test_the_example_runs(steps: str, tmp_path: Path, monkeypatch: pytest.Monkey
     exec(compile(EXAMPLE.replace("1_000_000", steps), "README.md", "exec"), {})
     assert (tmp_path / "curve.png").stat().st_size > 0
     assert (tmp_path / "pendulum.agent" / "manifest.json").exists()
+
+
+def test_the_example_of_callbacks_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shorter, count = re.subn(r"total_timesteps=[\d_]+", "total_timesteps=8192", CALLBACKS)
+    assert count == 2
+    exec(compile(shorter, "README.md", "exec"), {})
+    assert "8192 [" in capsys.readouterr().out
+    assert (tmp_path / "runs" / "cartpole" / "best.agent" / "manifest.json").exists()
 
 
 def test_every_method_is_in_the_table() -> None:
