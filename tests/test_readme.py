@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import trustax as tx
 from trustax.algorithms import ALGORITHMS
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -28,7 +29,7 @@ def test_the_example_of_callbacks_runs(
     monkeypatch.chdir(tmp_path)
     shorter, count = re.subn(r"total_timesteps=[\d_]+", "total_timesteps=8192", CALLBACKS)
     assert count == 2
-    exec(compile(shorter, "README.md", "exec"), {})
+    exec(compile(shorter, "README.md", "exec"), {"tx": tx})
     assert "8192 [" in capsys.readouterr().out
     assert (tmp_path / "runs" / "cartpole" / "best.agent" / "manifest.json").exists()
 
