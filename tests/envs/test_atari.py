@@ -22,7 +22,7 @@ ale_py = pytest.importorskip("ale_py")
 gymnasium.register_envs(ale_py)
 
 ONE_FRAME = {"noop_max": 1}
-"""The opening of a game and of a life is then a single frame: nothing is left to chance."""
+"""Then a game or life starts with a single frame, so that nothing is random."""
 
 
 class Row(NamedTuple):
@@ -32,8 +32,8 @@ class Row(NamedTuple):
     reward: float
     terminated: bool
     truncated: bool
-    score: float
-    over: bool
+    raw_reward: float
+    game_over: bool
     lives: int
     ram: np.ndarray
 
@@ -49,8 +49,8 @@ def by_envpool(game: str, count: int, **options: Any) -> list[Row]:
     rows = []
     for action in actions(game, count):
         observation, reward, terminated, truncated, info = env.step(np.array([action], np.int32))
-        told = (*raw_reward_and_game_over(info, terminated, truncated), info["lives"], info["ram"])
-        rows.append(Row(*(leaf[0] for leaf in (observation, reward, terminated, truncated, *told))))
+        reported = (*raw_reward_and_game_over(info, terminated, truncated), info["lives"], info["ram"])
+        rows.append(Row(*(leaf[0] for leaf in (observation, reward, terminated, truncated, *reported))))
     env.close()
     return rows
 
@@ -86,7 +86,7 @@ def test_both_engines_play_the_same_game(game: str, count: int) -> None:
     ours, theirs = (together(rows) for rows in (by_gymnasium(game, count), by_envpool(game, count, **ONE_FRAME)))
     assert ours.observation.dtype == theirs.observation.dtype == np.uint8
     assert ours.observation.shape[1:] == (4, 84, 84)
-    for name in ("reward", "terminated", "truncated", "score", "over", "lives", "ram"):
+    for name in ("reward", "terminated", "truncated", "raw_reward", "game_over", "lives", "ram"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
     # Where a game ends within its four frames, the two engines show different ones.
     np.testing.assert_array_equal(ours.observation[~ours.game_over], theirs.observation[~ours.game_over])
@@ -94,7 +94,7 @@ def test_both_engines_play_the_same_game(game: str, count: int) -> None:
     assert (ours.terminated & ~ours.game_over).any()
 
 
-def test_rewards_are_signs_and_the_score_is_raw() -> None:
+def test_rewards_are_signs_and_raw_rewards_are_reported() -> None:
     rows = together(by_gymnasium("SpaceInvaders", 500))
     assert set(rows.raw_reward) >= {0.0, 5.0, 10.0}
     np.testing.assert_array_equal(rows.reward, np.sign(rows.raw_reward))
@@ -110,8 +110,8 @@ def test_a_lost_life_ends_an_episode_but_not_the_game() -> None:
     assert not rows.raw_reward[ends + 1].any()
     before, after = rows.observation[ends[0]], rows.observation[ends[0] + 1]
     np.testing.assert_array_equal(after[:3], before[1:])
-    anew = rows.observation[ends[4] + 1]
-    assert (anew == anew[:1]).all()
+    new_game = rows.observation[ends[4] + 1]
+    assert (new_game == new_game[:1]).all()
 
 
 def test_envpools_time_limit_only_truncates_the_game() -> None:
