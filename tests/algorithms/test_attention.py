@@ -17,9 +17,9 @@ CONTEXT = jax.random.normal(jax.random.key(1), (FEATURES,))
 attend = jax.jit(Attention.__call__)
 
 
-def forward(leaves: Any, context: Any, filled: Any, kept: Any) -> np.ndarray:
+def forward(leaves: Any, context: Any, filled: Any, dropout_mask: Any) -> np.ndarray:
     hidden_weight, hidden_bias, output_weight, output_bias = leaves
-    hidden = np.maximum(np.asarray(context, np.float64) @ hidden_weight + hidden_bias, 0) * np.asarray(kept)
+    hidden = np.maximum(np.asarray(context, np.float64) @ hidden_weight + hidden_bias, 0) * np.asarray(dropout_mask)
     odds = np.exp(hidden @ output_weight + output_bias) * np.asarray(filled)
     return odds / odds.sum()
 
@@ -34,9 +34,9 @@ def exact(attention: Attention) -> list[np.ndarray]:
 @pytest.mark.parametrize("dropped", [False, True])
 def test_forward_matches_numpy(size: int, dropped: bool) -> None:
     filled = jnp.arange(RANKS) < size
-    kept = jnp.array([2.0, 0.0, 2.0, 0.0, 2.0]) if dropped else jnp.ones(RANKS)
-    weights = attend(ATTENTION, CONTEXT, filled, kept)
-    np.testing.assert_allclose(weights, forward(exact(ATTENTION), CONTEXT, filled, kept), rtol=1e-5)
+    dropout_mask = jnp.array([2.0, 0.0, 2.0, 0.0, 2.0]) if dropped else jnp.ones(RANKS)
+    weights = attend(ATTENTION, CONTEXT, filled, dropout_mask)
+    np.testing.assert_allclose(weights, forward(exact(ATTENTION), CONTEXT, filled, dropout_mask), rtol=1e-5)
 
 
 @pytest.mark.parametrize("size", range(1, RANKS + 1))
@@ -89,14 +89,14 @@ def test_the_gradient_through_the_mixture_matches_finite_differences() -> None:
     for number in range(1, 4):
         memory = memory.write(jnp.asarray(policies[number]), jnp.array(number), jnp.array(True))
     target = np.linspace(-1, 1, 6)
-    kept = np.array([2.0, 0.0, 2.0, 2.0, 2.0])
+    dropout_mask = np.array([2.0, 0.0, 2.0, 2.0, 2.0])
 
     def loss(attention: Attention) -> jax.Array:
-        weights = attention(CONTEXT, memory.filled, jnp.asarray(kept, jnp.float32))
+        weights = attention(CONTEXT, memory.filled, jnp.asarray(dropout_mask, jnp.float32))
         return 0.5 * jnp.sum((memory.mix(weights) - jnp.asarray(target, jnp.float32)) ** 2)
 
     def exact_loss(leaves: list[np.ndarray]) -> float:
-        weights = forward(leaves, CONTEXT, memory.filled, kept)
+        weights = forward(leaves, CONTEXT, memory.filled, dropout_mask)
         return 0.5 * ((weights[:4] @ policies[::-1].astype(np.float64) - target) ** 2).sum()
 
     leaves = exact(ATTENTION)

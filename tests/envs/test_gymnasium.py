@@ -21,13 +21,13 @@ class Scripted(gymnasium.Env):
         observation_space: Any = None,
         action_space: Any = None,
         ending: str = "terminated",
-        tells_success: bool = False,
+        reports_success: bool = False,
     ):
         numbers = spaces.Box(-np.inf, np.inf, (2,), np.float64)
         self.observation_space = numbers if observation_space is None else observation_space
         self.action_space = spaces.Discrete(2) if action_space is None else action_space
         self.ending = ending
-        self.tells_success = tells_success
+        self.reports_success = reports_success
         self.actions: list[Any] = []
 
     def observe(self) -> Any:
@@ -48,7 +48,7 @@ class Scripted(gymnasium.Env):
         self.time += 1
         over = self.time == 3
         terminated, truncated = over and "terminated" in self.ending, over and "truncated" in self.ending
-        info = {"is_success": self.episode > 0.5} if over and self.tells_success else {}
+        info = {"is_success": self.episode > 0.5} if over and self.reports_success else {}
         return self.observe(), 10.0 + self.time, terminated, truncated, info
 
 
@@ -154,7 +154,7 @@ def test_float_observations_of_any_rank_and_images_pass() -> None:
 
 
 def test_success_is_read_from_is_success() -> None:
-    environment = GymnasiumHost(recorded([], tells_success=True), [0, 1], 4)
+    environment = GymnasiumHost(recorded([], reports_success=True), [0, 1], 4)
     episode = environment.reset()[..., 0]
     steps = [environment.step(np.zeros((2, 4), int)) for _ in range(4)]
     # Once reported, success is never None again.
@@ -166,8 +166,8 @@ def test_success_is_read_from_is_success() -> None:
 
 
 def test_an_environment_that_does_not_report_success_has_not_succeeded() -> None:
-    tells = iter([True, False, True, False])
-    environment = GymnasiumHost(lambda: Scripted(tells_success=next(tells)), [0, 7], 2)
+    reports = iter([True, False, True, False])
+    environment = GymnasiumHost(lambda: Scripted(reports_success=next(reports)), [0, 7], 2)
     episode = environment.reset()[..., 0]
     success = [environment.step(np.zeros((2, 2), int)).success for _ in range(3)][2]
     np.testing.assert_array_equal(success, (episode > 0.5) & [True, False])

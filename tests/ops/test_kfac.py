@@ -186,8 +186,8 @@ def test_running_averages_start_with_the_first_estimate_and_decay() -> None:
 def test_nothing_is_decomposed_before_it_is_due() -> None:
     curvature, _ = random_curvature(DENSE)
     doubled = jax.tree.map(lambda x: 2 * x, curvature)
-    kept, new = doubled.decompose(jnp.array(False)), doubled.decompose(jnp.array(True))
-    for pair in zip(kept.blocks, new.blocks, doubled.blocks, curvature.blocks, strict=True):
+    old, new = doubled.decompose(jnp.array(False)), doubled.decompose(jnp.array(True))
+    for pair in zip(old.blocks, new.blocks, doubled.blocks, curvature.blocks, strict=True):
         for stale, fresh, before, original in zip(*pair, strict=True):
             np.testing.assert_array_equal(stale.vectors, before.vectors)
             np.testing.assert_array_equal(stale.values, before.values)
