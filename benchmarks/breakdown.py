@@ -4,7 +4,7 @@ usage: python benchmarks/breakdown.py [--memory-size 10]
        python benchmarks/breakdown.py --table     what was kept, as Markdown
 
 Rollout and update are timed within `trustax.training` on native Pendulum. Each part of an update is then timed alone,
-as a compiled loop of many repetitions on arrays of the real shapes. Alone it shares no work with its neighbours, so the
+as a compiled loop of many repetitions on arrays of the real shapes. Alone it shares no work with its neighbors, so the
 parts may add up to more than the whole.
 
 The floor of a part is the larger of two times: that of its multiplications and additions at the speed of a large matrix

@@ -103,7 +103,7 @@ def report(outcome: dict[str, Any]) -> str:
 
 
 def draw(measurements: list[Measurement], path: Path) -> None:
-    """One panel a task, one horizontal bar a contender, ours in colour; a line from the lowest to the highest."""
+    """One panel a task, one horizontal bar a contender, ours in color; a line from the lowest to the highest."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -128,11 +128,11 @@ def _draw_task(axes: Any, rows: list[Row]) -> None:
     from matplotlib.ticker import FuncFormatter
 
     from trustax.cli.formatting import short_count
-    from trustax.plotting.curves import COLOURS, FAINT_INK, INK
+    from trustax.plotting.curves import COLORS, FAINT_INK, INK
 
     for place, row in enumerate(rows):
         ours = row.contender.startswith("Trustax")
-        axes.barh(place, row.median, height=0.68, color=COLOURS[0] if ours else "#b9b9b9")
+        axes.barh(place, row.median, height=0.68, color=COLORS[0] if ours else "#b9b9b9")
         axes.plot([row.lowest, row.highest], [place, place], color=INK, linewidth=1)
         times = "" if row.times_baseline is None else f"{row.times_baseline:.3g} ×"
         axes.annotate(

@@ -79,7 +79,7 @@ def draw(devices: list[dict[str, Any]], path: Path) -> None:
     from matplotlib.ticker import FuncFormatter
 
     from trustax.cli.formatting import short_count
-    from trustax.plotting.curves import COLOURS, LINE_STYLES, STYLE
+    from trustax.plotting.curves import COLORS, LINE_STYLES, STYLE
 
     with matplotlib.rc_context(STYLE | {"axes.grid.axis": "both"}):
         figure = Figure(figsize=(11.0, 3.6))
@@ -87,12 +87,12 @@ def draw(devices: list[dict[str, Any]], path: Path) -> None:
         lines = {}
         for axes, part in zip(panels, PARTS, strict=True):
             for number, device in enumerate(devices):
-                for colour, method in zip(COLOURS, METHODS, strict=False):
+                for color, method in zip(COLORS, METHODS, strict=False):
                     if found := speeds(device["measurements"], part, method):
                         label = f"{method}, {device['device']['name']}"
                         style = LINE_STYLES[number % len(LINE_STYLES)]
                         (lines[label],) = axes.plot(
-                            list(found), list(found.values()), style, marker="o", markersize=4, color=colour
+                            list(found), list(found.values()), style, marker="o", markersize=4, color=color
                         )
             axes.set(xscale="log", yscale="log", xlabel=PARTS[part])
             for axis in (axes.xaxis, axes.yaxis):

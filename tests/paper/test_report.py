@@ -23,7 +23,7 @@ from trustax.paper.report.tables import PLAIN
 from trustax.paper.tables.cells import Verdict
 from trustax.paper.tasks import task
 from trustax.paper.trace.trace import Segment, Trace
-from trustax.plotting.curves import COLOURS
+from trustax.plotting.curves import COLORS
 
 
 class Reader(HTMLParser):
@@ -63,7 +63,7 @@ def test_curves_are_rounded_and_have_the_papers_end(tmp_path: Path) -> None:
     assert first["values"] == [[None, *range(1, 8)], [None, *range(11, 18)]]
     assert first["paper"] == {"mean": -146.88, "deviation": 3.78}
     assert second["values"] == [[1235.0, None]]
-    assert data["palette"] == list(COLOURS)
+    assert data["palette"] == list(COLORS)
     assert data["protocol"] == "paper"
 
 
@@ -181,9 +181,9 @@ def test_the_page_knows_every_verdict() -> None:
     assert {quoted or bare for quoted, bare in known} == {verdict or PLAIN for verdict in get_args(Verdict)}
 
 
-def luminance(colour: np.ndarray) -> float:
+def luminance(color: np.ndarray) -> float:
     """The relative luminance of WCAG 2."""
-    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    linear = np.where(color <= 0.04045, color / 12.92, ((color + 0.055) / 1.055) ** 2.4)
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
@@ -196,13 +196,13 @@ def test_all_text_stands_out_in_both_themes() -> None:
     light, dark = re.findall(r":root \{(.*?)\}", (PARTS / "page.css").read_text(encoding="utf-8"), re.DOTALL)
     for style in (light, light + dark):
         tint = float(re.findall(r"--tint: (\d+)%", style)[-1]) / 100
-        colours = {
+        colors = {
             name: np.array([int(digits[place : place + 2], 16) for place in (0, 2, 4)]) / 255
             for name, digits in re.findall(r"--([a-z-]+): #([0-9a-f]{6});", style)
         }
-        for ground in (colours["paper"], colours["surface"]):
+        for ground in (colors["paper"], colors["surface"]):
             for name in ("ink", "faint", "accent"):
-                assert contrast(colours[name], ground) >= 4.5, name
+                assert contrast(colors[name], ground) >= 4.5, name
             for verdict in ("matches", "better", "worse", "short", "ran", "missing"):
-                chip = tint * colours[verdict] + (1 - tint) * ground
-                assert contrast(colours[f"{verdict}-ink"], chip) >= 4.5, verdict
+                chip = tint * colors[verdict] + (1 - tint) * ground
+                assert contrast(colors[f"{verdict}-ink"], chip) >= 4.5, verdict

@@ -13,7 +13,7 @@ from tests.paper.made import EVIL, folder_of, outcome
 from trustax.paper.experiments import PROTOCOLS
 from trustax.paper.report import write_report
 from trustax.paper.tables.tables import CONTAINED, TABLES, table
-from trustax.plotting.curves import COLOURS
+from trustax.plotting.curves import COLORS
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_ticks_choose_the_methods(browser: Chromium, page: Path) -> None:
     click(browser, ".methods label", "MCPO N=40")
     (curve,) = traces(browser, "curve")
     assert curve["name"] == "MCPO N=40"
-    assert curve["line"]["color"] == COLOURS[0]
+    assert curve["line"]["color"] == COLORS[0]
     click(browser, "button", "all")
     drawn = traces(browser, "curve")
     assert len(drawn) == 4
@@ -205,10 +205,10 @@ def test_a_table_is_sorted_with_the_keyboard(browser: Chromium, page: Path) -> N
 def test_the_theme_follows_the_system(browser: Chromium, page: Path) -> None:
     opened(browser, page, "curves/pendulum")
     ink = "document.getElementById('curve-chart').layout.font.color"
-    colours = f"[getComputedStyle(document.body).backgroundColor, {ink}]"
-    light = browser.run(colours)
+    colors = f"[getComputedStyle(document.body).backgroundColor, {ink}]"
+    light = browser.run(colors)
     browser.look(theme="dark")
-    dark = browser.run(f"new Promise((done) => setTimeout(() => done({colours}), 100))")
+    dark = browser.run(f"new Promise((done) => setTimeout(() => done({colors}), 100))")
     assert light == ["rgb(255, 255, 255)", "#1d2329"]
     assert dark == ["rgb(18, 22, 27)", "#e7ebef"]
 

@@ -1,4 +1,4 @@
-"""The picture shows the right numbers, says what it shows, and fails in one line when it cannot be made."""
+"""The plot shows the right numbers, explains its lines, and fails with a one-line error."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trustax.errors import TrustaxError
-from trustax.plotting.curves import COLOURS, STYLE, draw, plot_curves, to_curve
+from trustax.plotting.curves import COLORS, STYLE, draw, plot_curves, to_curve
 
 NAN = float("nan")
 
@@ -31,7 +31,7 @@ def test_the_suffix_chooses_the_format(tmp_path: Path, suffix: str, start: bytes
     assert path.read_bytes().startswith(start)
 
 
-def test_records_become_arrays_and_what_has_no_number_is_left_out() -> None:
+def test_records_without_a_value_are_left_out() -> None:
     curve = to_curve([*records([None, None], [NAN, 2.0], [3.0, 4.0]), {"time/total_timesteps": 9000}])
     np.testing.assert_array_equal(curve.steps, [2000, 3000])
     np.testing.assert_array_equal(curve.values, [[NAN, 2.0], [3.0, 4.0]])
@@ -39,7 +39,7 @@ def test_records_become_arrays_and_what_has_no_number_is_left_out() -> None:
     assert to_curve([]).steps.size == 0
 
 
-def test_line_is_the_mean_band_the_deviation_and_thin_lines_the_seeds() -> None:
+def test_mean_band_and_seeds_are_drawn() -> None:
     (axes,) = drawn(mcpo=records([1.0, 3.0], [None, 4.0], [5.0, 9.0])).axes
     first_seed, second_seed, mean = (line.get_ydata() for line in axes.lines)
     np.testing.assert_array_equal(first_seed, [1.0, NAN, 5.0])
@@ -60,7 +60,7 @@ def test_one_seed_has_no_band_and_many_seeds_no_thin_lines() -> None:
     assert "1 to 11 seeds" in drawn(a=records([1.0] * 11), b=records(1.0)).axes[0].texts[0].get_text()
 
 
-def test_steps_are_written_short() -> None:
+def test_steps_are_abbreviated() -> None:
     run = [{"time/total_timesteps": n * 250_000, "rollout/ep_rew_mean": float(n)} for n in range(1, 9)]
     figure = drawn(mcpo=run)
     labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
@@ -68,7 +68,7 @@ def test_steps_are_written_short() -> None:
     assert "1.5M" in labels
 
 
-def test_any_name_is_shown_as_it_is(tmp_path: Path) -> None:
+def test_any_name_is_shown_literally(tmp_path: Path) -> None:
     names = ["_hidden", "$x_{", "a_b", "runs/" + "long" * 40 + "seed0"]
     with matplotlib.rc_context(STYLE):
         figure = draw(dict.fromkeys(names, to_curve(records(1.0, 2.0))), "$", "$y")
@@ -79,19 +79,19 @@ def test_any_name_is_shown_as_it_is(tmp_path: Path) -> None:
     assert shown[3].endswith("seed0")
 
 
-def test_more_runs_than_colours_and_a_single_point_can_be_told_apart() -> None:
-    figure = drawn(**{f"run {n}": records(float(n)) for n in range(len(COLOURS) + 1)})
-    looks = {(line.get_color(), line.get_linestyle()) for line in figure.axes[0].lines}
-    assert len(looks) == len(COLOURS) + 1
+def test_more_runs_than_colors_are_distinguishable() -> None:
+    figure = drawn(**{f"run {n}": records(float(n)) for n in range(len(COLORS) + 1)})
+    styles = {(line.get_color(), line.get_linestyle()) for line in figure.axes[0].lines}
+    assert len(styles) == len(COLORS) + 1
     assert all(line.get_marker() == "o" for line in figure.axes[0].lines)
 
 
-def test_another_metric(tmp_path: Path) -> None:
+def test_another_metric_can_be_drawn(tmp_path: Path) -> None:
     plot_curves({"ppo": records(0.1, 0.2, metric="train/approx_kl")}, tmp_path / "kl.svg", metric="train/approx_kl")
     assert "train/approx_kl" in (tmp_path / "kl.svg").read_text()
 
 
-def test_global_style_is_left_alone(tmp_path: Path) -> None:
+def test_the_global_style_is_unchanged(tmp_path: Path) -> None:
     before = dict(matplotlib.rcParams)
     plot_curves({"mcpo": records(1.0, 2.0)}, tmp_path / "curve.png")
     assert dict(matplotlib.rcParams) == before
@@ -107,7 +107,7 @@ def test_global_style_is_left_alone(tmp_path: Path) -> None:
         ("file/curve.png", {"mcpo": records(1.0)}, "could not save"),
     ],
 )
-def test_what_cannot_be_drawn_is_one_clear_line(
+def test_a_drawing_error_is_one_line(
     tmp_path: Path, name: str, runs: dict[str, list[dict[str, Any]]], reason: str
 ) -> None:
     (tmp_path / "file").write_text("")

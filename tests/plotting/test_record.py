@@ -1,4 +1,4 @@
-"""Films of agents: they open, they move, they last as long as the episode did; and what cannot be filmed says so."""
+"""Recorded videos show every step of the episodes; what cannot be recorded raises a one-line error."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ from trustax.types import BoxActions, DiscreteActions, EnvSpec
 
 
 class Counting(gymnasium.Env):
-    """Ends after four steps that pay 1, 2, 3, 4; a picture is as bright as the step, and 700 pixels wide."""
+    """Ends after four steps with rewards 1, 2, 3, 4; frames are 700 pixels wide and get brighter with every step."""
 
     metadata: Any = {"render_modes": ["rgb_array"], "render_fps": 20}
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,))
@@ -52,7 +52,7 @@ def agent_for(env: gymnasium.Env) -> Agent:
 
 
 def random_agent(spec: EnvSpec) -> Agent:
-    # Small numbers, so that no action is preferred by much.
+    # Small parameters, so that no action is strongly preferred.
     return Agent(jax.tree.map(lambda leaf: 0.05 * leaf[0], policies_of([0], spec)))
 
 
@@ -61,7 +61,7 @@ def pictures(path: Path) -> list[np.ndarray]:
         return [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(film)]
 
 
-def test_a_film_shows_every_moment_of_every_episode(tmp_path: Path) -> None:
+def test_a_video_shows_every_step_of_every_episode(tmp_path: Path) -> None:
     recording = record(agent_for(Counting()), Counting, tmp_path / "film.gif", num_episodes=2)
     assert [(episode.episode_return, episode.length) for episode in recording.episodes] == [(10.0, 4), (10.0, 4)]
     assert all(episode.finished for episode in recording.episodes)
@@ -73,21 +73,21 @@ def test_a_film_shows_every_moment_of_every_episode(tmp_path: Path) -> None:
         assert film.info["duration"] == 50
 
 
-def test_a_film_may_end_within_an_episode(tmp_path: Path) -> None:
+def test_a_video_may_end_before_the_episode_does(tmp_path: Path) -> None:
     recording = record(agent_for(Counting()), Counting, tmp_path / "film.gif", num_episodes=3, max_steps=6)
     assert [(episode.length, episode.finished) for episode in recording.episodes] == [(4, True), (2, False)]
     assert "2 steps, unfinished" in str(recording)
     assert len(pictures(recording.path)) == 5 + 3
 
 
-def test_a_gif_drops_frames_rather_than_run_slower(tmp_path: Path) -> None:
+def test_a_gif_drops_frames_instead_of_slowing_down(tmp_path: Path) -> None:
     recording = record(agent_for(Counting()), Counting, tmp_path / "film.gif", fps=100)
     assert [frame[0, 0, 0] for frame in pictures(recording.path)] == [0, 100, 200]
     with Image.open(recording.path) as film:
         assert film.info["duration"] == 20
 
 
-def test_an_mp4(tmp_path: Path) -> None:
+def test_an_mp4_is_written(tmp_path: Path) -> None:
     imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
     recording = record(agent_for(Counting()), Counting, tmp_path / "film.mp4", fps=10)
     decode = ["-i", str(recording.path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
@@ -108,23 +108,23 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("env", FAMILIES)
-def test_each_family_is_filmed_in_gymnasium(env: str, tmp_path: Path) -> None:
+def test_each_family_is_recorded_in_gymnasium(env: str, tmp_path: Path) -> None:
     pytest.importorskip(FAMILIES[env])
     env_id = env.partition(":")[2] or env
     agent = agent_for(registered("ALE/Breakout-v5" if "Breakout" in env else env_id))
     recording = record(agent, env, tmp_path / "film.gif", max_steps=60, deterministic=False)
     (episode,) = recording.episodes
     shown = pictures(recording.path)
-    # A life of Breakout is shorter than 60 steps unless the ball is hit again and again; a game is not.
+    # A life in Breakout usually lasts fewer than 60 steps; a game lasts longer.
     assert episode.finished == (episode.length < 60)
     assert episode.finished == (env == "CartPole-v1")
-    # The writer joins frames that are the same: an agent of MiniGrid may stand still, and all of Breakout for a moment.
+    # The writer merges identical frames: an agent in MiniGrid may stand still, and so may Breakout for a moment.
     assert episode.length // 4 < len(shown) <= episode.length + 1
     assert (shown[0] != shown[-1]).any()
 
 
-def test_a_seed_fixes_a_film_and_another_changes_it(tmp_path: Path) -> None:
-    # Bounds that another engine rounded differently are no reason to refuse.
+def test_the_seed_determines_the_video(tmp_path: Path) -> None:
+    # Bounds that another engine rounded differently are accepted.
     spec = EnvSpec((3,), BoxActions((-2.000001,), (2.000001,)))
     agent = random_agent(spec)
     one, same, other = (record(agent, "Pendulum-v1", tmp_path / "film.gif", 1, 5, seed=seed) for seed in (1, 1, 2))
@@ -153,8 +153,8 @@ class Broken(Counting):
         raise RuntimeError("no\nEGL here")
 
 
-def test_what_cannot_be_filmed_is_answered_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert 'must make its environment with render_mode="rgb_array"' in refusal(tmp_path, lambda: Counting(None))
+def test_a_recording_error_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 'must create the environment with render_mode="rgb_array"' in refusal(tmp_path, lambda: Counting(None))
     assert "Blind cannot be recorded: it renders NoneType, not a picture" in refusal(tmp_path, Blind)
     assert "the agent has observations of shape (1,)" in refusal(tmp_path, "CartPole-v1")
     assert "doesn't exist" in refusal(tmp_path, "gymnax:Breakout-MinAtar")
@@ -167,7 +167,7 @@ def test_what_cannot_be_filmed_is_answered_in_one_line(tmp_path: Path, monkeypat
     assert 'pip install "trustax[record]"' in refusal(tmp_path, Counting, "film.mp4")
 
 
-def test_an_environment_that_knows_no_render_mode(tmp_path: Path) -> None:
+def test_an_environment_without_render_modes_is_refused(tmp_path: Path) -> None:
     gymnasium.register("TrustaxUndrawn-v0", lambda: Counting())
     try:
         assert "TrustaxUndrawn-v0 cannot be recorded" in refusal(tmp_path, "TrustaxUndrawn-v0")
@@ -183,7 +183,7 @@ def cli(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[Any, str, s
     return leaving.value.code, said.out, said.err
 
 
-def test_a_run_is_filmed_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_recorded_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     quick = "--num-envs 2 --horizon 16 --total-timesteps 32 --num-minibatches 2 --num-epochs 1 --hidden-sizes 8 --quiet"
     assert cli(f"train ppo --env-id native:CartPole-v1 --num-seeds 2 --run-dir {folder} {quick}", capsys)[0] == 0

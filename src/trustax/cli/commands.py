@@ -18,7 +18,7 @@ from trustax.envs.check import check, report
 from trustax.envs.engines import imports_module
 from trustax.errors import TrustaxError
 from trustax.evaluation import evaluate
-from trustax.plotting.labels import labels_of
+from trustax.plotting.labels import run_labels
 from trustax.plotting.record import record
 from trustax.run import RUN_FILE, Run, SomeAlgorithm, read_run
 from trustax.runtime.callbacks import callback_from_text
@@ -188,7 +188,7 @@ class Plot:
         if not self.run_dirs:
             raise TrustaxError("plot needs the folder of at least one run")
         runs = {folder: read_run(folder) for folder in self._chosen()}
-        labels = labels_of({str(folder): run for folder, run in runs.items()})
+        labels = run_labels({str(folder): run for folder, run in runs.items()})
         curves = {label: read_records(folder) for label, folder in zip(labels, runs, strict=True)}
         environments = sorted({run.env_id for run in runs.values()})
         plot_curves(curves, self.output, title=", ".join(environments), metric=self.metric)

@@ -77,7 +77,7 @@ def _atari(name: str) -> Task:
         learning_rate=2.5e-4,
         value_cost=1.0,
         entropy_cost=0.01,
-        normalize_rewards=False,  # their sign alone is learnt from
+        normalize_rewards=False,  # their sign alone is learned from
     )
 
 

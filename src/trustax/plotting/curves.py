@@ -1,6 +1,6 @@
-"""Learning curves as a picture: the mean over seeds, how far they spread, and each seed while they are few.
+"""Plots learning curves: the mean over seeds, a band of one standard deviation and, for up to ten seeds, each seed.
 
-Draws on a `Figure` of its own, without pyplot and its global state, so it needs no display.
+Creates its own `Figure` without pyplot and its global state, so no display is needed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,11 +23,11 @@ AXIS_LABELS = {
     RETURN: "episode return",
     "rollout/ep_len_mean": "episode length",
 }
-MOST_SEEDS_DRAWN = 10
-LONGEST_NAME = 32  # a longer one would leave no room for the curves; the end of a folder's name tells more
+MAX_SEEDS_DRAWN = 10
+MAX_NAME_LENGTH = 32  # longer names are cut at the front: they leave no room for the curves
 
-# Okabe and Ito's colours, which the colour-blind can tell apart; the darkest and most distant first.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Okabe and Ito's palette, distinguishable with color blindness; the darkest and most distinct colors come first.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINE_STYLES = ("-", "--", ":", "-.")
 INK, FAINT_INK, GRID = "#222222", "#6b6b6b", "#e6e6e6"
 STYLE: dict[Any, Any] = {
@@ -40,7 +40,7 @@ STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 10.5,
     "text.color": INK,
-    "text.parse_math": False,  # a run's name is no mathematics, even with dollar signs in it
+    "text.parse_math": False,  # a run's name may contain dollar signs
     "axes.labelcolor": INK,
     "axes.titlesize": 12.5,
     "axes.titleweight": "bold",
@@ -70,7 +70,7 @@ STYLE: dict[Any, Any] = {
 
 
 class Curve(NamedTuple):
-    """One run's metric where at least one seed has a number; NaN for the seeds that have none."""
+    """A metric of one run, at the steps where at least one seed has a value; the other seeds are NaN."""
 
     steps: Int[np.ndarray, " point"]
     values: Float[np.ndarray, "point seed"]
@@ -86,7 +86,7 @@ def plot_curves(
     title: str | None = None,
     metric: str = RETURN,
 ) -> None:
-    """Draw `metric` of each run's records over its environment steps, and save it as PNG, SVG or PDF.
+    """Plot `metric` of each run over environment steps, and save the figure as PNG, SVG or PDF.
 
     >>> from tempfile import mkdtemp
     >>> records = [{"time/total_timesteps": n, "rollout/ep_rew_mean": [n / 2, n / 3]} for n in range(9)]
@@ -94,11 +94,11 @@ def plot_curves(
     """
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
-        raise TrustaxError(f"{path}: the picture's name must end in one of {', '.join(SUFFIXES)}")
+        raise TrustaxError(f"{path}: the file name must end in one of {', '.join(SUFFIXES)}")
     curves = {name: to_curve(records, metric) for name, records in runs.items()}
     drawn = {name: curve for name, curve in curves.items() if curve.steps.size}
     if not drawn:
-        raise TrustaxError(f"nothing to draw in {path}: {_why_nothing(runs, metric)}")
+        raise TrustaxError(f"nothing to draw in {path}: {_reason_for_nothing(runs, metric)}")
     with matplotlib.rc_context(STYLE):
         figure = draw(drawn, title, AXIS_LABELS.get(metric, metric))
         try:
@@ -108,15 +108,15 @@ def plot_curves(
             raise TrustaxError(f"could not save {path}: {error.strerror or error}") from error
 
 
-def _why_nothing(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str) -> str:
+def _reason_for_nothing(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str) -> str:
     known = sorted({name for records in runs.values() for record in records for name in record})
     if not known or metric in known:
-        return f"no value of {metric} yet, as no episode has finished"
-    return f"no run has a metric {metric}; {similar_or_all(metric, known)}"
+        return f"{metric} has no value yet, because no episode has finished"
+    return f"no run has the metric {metric}; {similar_or_all(metric, known)}"
 
 
 def to_curve(records: Sequence[Mapping[str, Any]], metric: str = RETURN) -> Curve:
-    """The metric as arrays; records without it, or in which no seed has a number yet, are left out."""
+    """Convert records to arrays, leaving out those in which no seed has a value of the metric."""
     found = [(record[STEP], np.atleast_1d(np.asarray(record[metric], float))) for record in records if metric in record]
     rows = [(step, row) for step, row in found if np.isfinite(row).any()]
     num_seeds = max((row.size for _, row in rows), default=1)
@@ -127,18 +127,18 @@ def to_curve(records: Sequence[Mapping[str, Any]], metric: str = RETURN) -> Curv
 
 
 def draw(curves: Mapping[str, Curve], title: str | None, label: str) -> Figure:
-    """The picture, yet to be saved; make it within the style's `rc_context`."""
+    """Draw the figure without saving it; call this inside `rc_context(STYLE)`."""
     figure = Figure()
     axes = figure.add_subplot()
     lines = [
-        _draw_run(axes, curve, COLOURS[index % len(COLOURS)], LINE_STYLES[index // len(COLOURS) % len(LINE_STYLES)])
+        _draw_run(axes, curve, COLORS[index % len(COLORS)], LINE_STYLES[index // len(COLORS) % len(LINE_STYLES)])
         for index, curve in enumerate(curves.values())
     ]
     label_axes(axes, label, max(int(curve.steps[-1]) for curve in curves.values()))
     if title:
         axes.set_title(title)
     explanation = axes.annotate(
-        _explanation(list(curves.values())),
+        _subtitle(list(curves.values())),
         xy=(0, 1),
         xytext=(0, 9),
         xycoords="axes fraction",
@@ -146,24 +146,24 @@ def draw(curves: Mapping[str, Curve], title: str | None, label: str) -> Figure:
         color=FAINT_INK,
         fontsize=9,
     )
-    explanation.set_in_layout(False)  # it may stand above the legend: no room is needed beside it
+    explanation.set_in_layout(False)  # it may overlap the column of the legend
     _add_legend(figure, lines, list(curves))
     return figure
 
 
-def _draw_run(axes: Axes, curve: Curve, colour: str, line_style: str) -> Any:
+def _draw_run(axes: Axes, curve: Curve, color: str, line_style: str) -> Any:
     mean, spread = np.nanmean(curve.values, axis=1), np.nanstd(curve.values, axis=1)
-    # A single point has no extent: without a marker it would be invisible.
+    # A single point is invisible without a marker.
     marker = "o" if curve.steps.size == 1 else None
     if curve.num_seeds > 1:
-        axes.fill_between(curve.steps, mean - spread, mean + spread, color=colour, alpha=0.16, linewidth=0)
-        if curve.num_seeds <= MOST_SEEDS_DRAWN:
-            axes.plot(curve.steps, curve.values, color=colour, alpha=0.28, linewidth=0.7, zorder=2)
-    return axes.plot(curve.steps, mean, color=colour, linestyle=line_style, marker=marker, zorder=3)[0]
+        axes.fill_between(curve.steps, mean - spread, mean + spread, color=color, alpha=0.16, linewidth=0)
+        if curve.num_seeds <= MAX_SEEDS_DRAWN:
+            axes.plot(curve.steps, curve.values, color=color, alpha=0.28, linewidth=0.7, zorder=2)
+    return axes.plot(curve.steps, mean, color=color, linestyle=line_style, marker=marker, zorder=3)[0]
 
 
 def label_axes(axes: Axes, label: str, last_step: int) -> None:
-    """Name the axes of a curve over environment steps, and number them legibly."""
+    """Label the axes of a plot over environment steps, and format their ticks."""
     axes.set_xlabel("environment steps per seed")
     axes.set_ylabel(label)
     axes.set_xlim(0, last_step * 1.01 if last_step else 1)
@@ -174,15 +174,15 @@ def label_axes(axes: Axes, label: str, last_step: int) -> None:
 
 
 def _add_legend(figure: Figure, lines: list[Any], names: list[str]) -> None:
-    """Beside the curves, where it covers none of them."""
+    """Add a legend to the right of the curves, where it covers none of them."""
     legend = figure.legend(lines, ["run"] * len(lines), loc="outside right center")
     for text, name in zip(legend.get_texts(), names, strict=True):
-        # Set afterwards, because Matplotlib drops labels that begin with an underscore.
-        text.set_text(name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :])
+        # Set the text afterwards: Matplotlib drops labels that begin with an underscore.
+        text.set_text(name if len(name) <= MAX_NAME_LENGTH else "…" + name[1 - MAX_NAME_LENGTH :])
 
 
-def _explanation(curves: Sequence[Curve]) -> str:
-    """What the eye sees, in one line."""
+def _subtitle(curves: Sequence[Curve]) -> str:
+    """One line that explains the lines and bands."""
     fewest, most = min(c.num_seeds for c in curves), max(c.num_seeds for c in curves)
     if most == 1:
         return "one seed"
@@ -190,6 +190,6 @@ def _explanation(curves: Sequence[Curve]) -> str:
         f"mean over {most if fewest == most else f'{fewest} to {most}'} seeds",
         "band: ± one standard deviation",
     ]
-    if any(1 < curve.num_seeds <= MOST_SEEDS_DRAWN for curve in curves):
+    if any(1 < curve.num_seeds <= MAX_SEEDS_DRAWN for curve in curves):
         parts.append("thin lines: single seeds")
     return "  ·  ".join(parts)

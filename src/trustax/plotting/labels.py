@@ -1,4 +1,4 @@
-"""Names for runs that are shown together: as short as they can be and still differ."""
+"""Legend labels for runs in one plot: as short as possible while still distinct."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 from trustax.run import Run, settings_of
 
 IGNORED_FIELDS = {"seed", "num_seeds", "total_timesteps", "env_id"}
-"""What no label is made of: a curve shows it, or it is labels in another way."""
+"""Fields that labels leave out: the plot shows them, or the label names them in another way."""
 
 
-def labels_of(runs: Mapping[str, Run]) -> list[str]:
-    """The method of each run; with its environment, the settings in which it differs, or its name, where needed.
+def run_labels(runs: Mapping[str, Run]) -> list[str]:
+    """The algorithm of each run, plus its environment, differing settings or name where needed.
 
     >>> from trustax.algorithms import MCPO, PPO
     >>> methods = {"a": MCPO(), "b": MCPO(virtual_policy="mean"), "c": PPO()}
-    >>> labels_of({name: Run(algorithm=method, env_id="Pendulum-v1") for name, method in methods.items()})
+    >>> run_labels({name: Run(algorithm=method, env_id="Pendulum-v1") for name, method in methods.items()})
     ['mcpo virtual_policy=attention', 'mcpo virtual_policy=mean', 'ppo']
     """
     several = len({run.env_id for run in runs.values()}) > 1

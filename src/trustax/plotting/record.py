@@ -1,7 +1,7 @@
-"""Film an agent at work.
+"""Records videos of an agent.
 
-Whatever engine an agent was trained on, it is filmed in Gymnasium's environment of the same name, wrapped so that the
-agent sees what it saw in training: Gymnasium's environments can draw themselves, other engines' cannot.
+Only Gymnasium's environments can render. Whichever engine an agent was trained on, it is recorded in Gymnasium's
+environment of the same name, with the same observation wrappers as in training.
 """
 
 import itertools
@@ -31,15 +31,15 @@ from trustax.errors import TrustaxError
 from trustax.evaluation import EVALUATION_SEED
 from trustax.plotting.video import writer_for
 
-LARGEST_SIDE = 640
-"""Larger frames are scaled down to it, in pixels."""
-USUAL_FPS = 30
-"""Frames a second where an environment does not tell."""
+MAX_SIDE = 640
+"""Larger frames are scaled down to this many pixels."""
+DEFAULT_FPS = 30
+"""Frames per second of an environment whose metadata has no `render_fps`."""
 
 
 @dataclass(frozen=True)
-class FilmedEpisode:
-    """Raw return and length of an episode, which is unfinished where the film ends within it."""
+class RecordedEpisode:
+    """Raw return and length of an episode; `finished` is False if the video ends before the episode does."""
 
     episode_return: float
     length: int
@@ -51,10 +51,10 @@ class FilmedEpisode:
 
 @dataclass(frozen=True)
 class Recording:
-    """The file, and what was earned in it."""
+    """The video file and the episodes in it."""
 
     path: Path
-    episodes: list[FilmedEpisode]
+    episodes: list[RecordedEpisode]
 
     def __str__(self) -> str:
         lines = [f"episode {number}  {episode}" for number, episode in enumerate(self.episodes, start=1)]
@@ -72,9 +72,9 @@ def record(
     fps: float | int | None = None,
     quiet: bool = False,
 ) -> Recording:
-    """Play whole episodes, at most `max_steps` steps of them all, and write what is seen to a .gif or .mp4.
+    """Play episodes, at most `max_steps` steps in total, and write the frames to a .gif or .mp4 file.
 
-    The film runs at `fps` frames a second, by default as fast as the environment says that it does.
+    The video runs at `fps` frames per second; the default is the environment's own frame rate.
     """
     path = Path(path)
     if min(num_episodes, max_steps) < 1 or (fps is not None and fps <= 0):
@@ -82,33 +82,33 @@ def record(
             f"num_episodes and max_steps must be at least 1 and fps more than 0, not {num_episodes}, {max_steps}, {fps}"
         )
     write = writer_for(path)
-    _draw_without_a_display()
+    _render_headless()
     name = env if isinstance(env, str) else getattr(env, "__name__", repr(env))
-    filmed = _drawable(name, env)
+    environment = _make_renderable(name, env)
     try:
-        agent.require_fit(spec_of(name, filmed.observation_space, filmed.action_space), name)
-        episodes: list[FilmedEpisode] = []
-        frames = _play(agent, filmed, num_episodes, max_steps, deterministic, seed, episodes)
+        agent.require_fit(spec_of(name, environment.observation_space, environment.action_space), name)
+        episodes: list[RecordedEpisode] = []
+        frames = _frames(agent, environment, num_episodes, max_steps, deterministic, seed, episodes)
         with _progress(quiet) as progress:
-            shown = progress.track(_drawn(frames, name), description=f"recording {name}")
-            write(path, shown, float(fps or filmed.metadata.get("render_fps") or USUAL_FPS))
+            images = progress.track(_to_images(frames, name), description=f"recording {name}")
+            write(path, images, float(fps or environment.metadata.get("render_fps") or DEFAULT_FPS))
     except OSError as error:
         raise TrustaxError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
-        filmed.close()
+        environment.close()
     return Recording(path, episodes)
 
 
-def _play(
+def _frames(
     agent: Agent,
     env: gymnasium.Env,
     num_episodes: int,
     max_steps: int,
     deterministic: bool,
     seed: int,
-    episodes: list[FilmedEpisode],
+    episodes: list[RecordedEpisode],
 ) -> Iterator[Any]:
-    """A frame of every moment; the episodes are noted down as they end."""
+    """Yield the frame of every step, and append each episode to `episodes` when it ends."""
     steps_left = max_steps
     for number in range(num_episodes):
         observation, _ = env.reset(seed=environment_seed(seed + EVALUATION_SEED, 0) if number == 0 else None)
@@ -119,35 +119,37 @@ def _play(
             chosen = to_batch(action, env.action_space, env.action_space.dtype)[0]
             observation, reward, terminated, truncated, info = env.step(chosen)
             ended = terminated or truncated
-            # A life lost in Atari ends what learning calls an episode, but not the game that is filmed.
+            # In Atari, losing a life ends an episode for training, but not the game.
             over, score = (info["over"], info["score"]) if {"over", "score"} <= info.keys() else (ended, reward)
             earned, length, steps_left = earned + float(score), length + 1, steps_left - 1
             yield env.render()
             if ended and not over:
                 observation, _ = env.reset()
-        episodes.append(FilmedEpisode(earned, length, bool(over)))
+        episodes.append(RecordedEpisode(earned, length, bool(over)))
         if not steps_left:
             return
 
 
-def _drawable(name: str, env: str | Callable[[], gymnasium.Env]) -> gymnasium.Env:
-    """One environment that renders to arrays."""
+def _make_renderable(name: str, env: str | Callable[[], gymnasium.Env]) -> gymnasium.Env:
+    """Make one environment that renders to arrays."""
     if not isinstance(env, str):
         made = env()
         if made.render_mode != "rgb_array":
-            raise TrustaxError(f'{name} cannot be recorded: it must make its environment with render_mode="rgb_array"')
+            raise TrustaxError(
+                f'{name} cannot be recorded: it must create the environment with render_mode="rgb_array"'
+            )
         return made
     env_id = bare_id(env)
-    with warnings.catch_warnings(), _said_in_one_line(name):
-        warnings.simplefilter("ignore")  # Gymnasium's, on render modes: a frame that is no picture says the same
+    with warnings.catch_warnings(), _one_line_errors(name):
+        warnings.simplefilter("ignore")  # Gymnasium's warnings about render modes; `_to_images` raises instead
         return registered(
             gymnasium_id(env_id) if is_atari(env_id) else env_id, render_mode="rgb_array", disable_env_checker=True
         )
 
 
 @contextmanager
-def _said_in_one_line(name: str) -> Iterator[None]:
-    """Whatever keeps an environment from drawing: OpenGL, pygame, or that its author did not think of it."""
+def _one_line_errors(name: str) -> Iterator[None]:
+    """Turn any rendering error (OpenGL, pygame, no render method) into a one-line `TrustaxError`."""
     try:
         yield
     except Exception as error:
@@ -157,20 +159,20 @@ def _said_in_one_line(name: str) -> Iterator[None]:
         raise TrustaxError(f"{name} cannot be recorded: {reason}{hint if is_opengl else ''}") from None
 
 
-def _drawn(frames: Iterator[Any], name: str) -> Iterator[Image.Image]:
-    """Frames as images of a sensible size."""
-    with _said_in_one_line(name):
+def _to_images(frames: Iterator[Any], name: str) -> Iterator[Image.Image]:
+    """Convert frames to images of at most `MAX_SIDE` pixels a side."""
+    with _one_line_errors(name):
         first = next(frames)
     for frame in itertools.chain([first], frames):
         if not isinstance(frame, np.ndarray):
             raise TrustaxError(f"{name} cannot be recorded: it renders {type(frame).__name__}, not a picture")
         image = Image.fromarray(frame)
-        image.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
+        image.thumbnail((MAX_SIDE, MAX_SIDE))
         yield image
 
 
-def _draw_without_a_display() -> None:
-    """Let pygame and MuJoCo draw into memory where there is no screen, unless the user said how."""
+def _render_headless() -> None:
+    """Without a display, let pygame and MuJoCo render off-screen; existing environment variables take precedence."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
         for variable, value in (("SDL_VIDEODRIVER", "dummy"), ("SDL_AUDIODRIVER", "dummy"), ("MUJOCO_GL", "egl")):

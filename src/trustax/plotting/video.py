@@ -1,4 +1,4 @@
-"""Images one after another as a film: a GIF, or an MP4 with the extra `record`."""
+"""Writes images as a video: GIF, or MP4 with the extra `record`."""
 
 import itertools
 import math
@@ -11,12 +11,12 @@ from PIL import Image
 
 from trustax.errors import TrustaxError
 
-FASTEST_GIF = 50
-"""Frames a second: viewers take less than two hundredths of a second for a mistake, and slow down."""
+MAX_GIF_FPS = 50
+"""Viewers slow a GIF down if its frames are shorter than two hundredths of a second."""
 
 
 def writer_for(path: Path) -> Callable[[Path, Iterable[Image.Image], float], None]:
-    """What writes images to such a file, at so many frames a second; what cannot be written is refused at once."""
+    """The function that writes this kind of file: `write(path, images, fps)`. Raises if it cannot be written."""
     if not path.parent.is_dir():
         raise TrustaxError(f"{path} cannot be written: there is no folder {path.parent}")
     if path.suffix.lower() == ".gif":
@@ -33,8 +33,8 @@ def writer_for(path: Path) -> Callable[[Path, Iterable[Image.Image], float], Non
 
 
 def _write_gif(path: Path, images: Iterable[Image.Image], fps: float) -> None:
-    # Where a viewer could not keep up, every second frame or fewer are kept, and time still runs as it did.
-    stride = math.ceil(fps / FASTEST_GIF)
+    # Above the highest frame rate, drop frames instead of slowing the video down.
+    stride = math.ceil(fps / MAX_GIF_FPS)
     kept = itertools.islice(images, 0, None, stride)
     hundredths = round(100 * stride / fps)
     next(kept).save(path, save_all=True, append_images=kept, duration=10 * hundredths, loop=0)
@@ -43,17 +43,17 @@ def _write_gif(path: Path, images: Iterable[Image.Image], fps: float) -> None:
 def _write_mp4(path: Path, images: Iterable[Image.Image], fps: float, program: str) -> None:
     images = iter(images)
     first = next(images)
-    even = (first.width - first.width % 2, first.height - first.height % 2)  # as the codec wants it
+    even = (first.width - first.width % 2, first.height - first.height % 2)  # the codec requires even sizes
     source = f"-f rawvideo -pix_fmt rgb24 -s {even[0]}x{even[1]} -r {fps} -i -"
     command = [program, "-y", "-loglevel", "error", *source.split(), "-pix_fmt", "yuv420p", str(path)]
-    # imageio-ffmpeg's own writer forks, which JAX does not survive in all cases.
+    # imageio-ffmpeg's own writer forks, which can deadlock JAX.
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as ffmpeg:
         assert ffmpeg.stdin is not None
         try:
             for image in itertools.chain([first], images):
                 ffmpeg.stdin.write(image.crop((0, 0, *even)).convert("RGB").tobytes())
         except BrokenPipeError:
-            pass  # it has stopped, and says why
-        _, said = ffmpeg.communicate()
+            pass  # ffmpeg has exited; its stderr has the reason
+        _, stderr = ffmpeg.communicate()
     if ffmpeg.returncode:
-        raise OSError(" ".join(said.decode().split()))
+        raise OSError(" ".join(stderr.decode().split()))

@@ -14,7 +14,7 @@ from trustax.paper.figures.sheet import SMALL, sheet
 from trustax.paper.results import Outcome
 from trustax.paper.tables.targets import TARGETS
 from trustax.paper.tasks import TASKS
-from trustax.plotting.curves import COLOURS, FAINT_INK, INK
+from trustax.plotting.curves import COLORS, FAINT_INK, INK
 
 REFERENCE = "MCPO N=10"
 COMPONENTS = {
@@ -58,7 +58,7 @@ def _draw_finals(task: str, found: Found, protocol: str) -> Figure:
         for method in methods:
             height += 1
             ticks[method] = -height
-            _draw_final(axes, -height, found.get(method), COLOURS[index])
+            _draw_final(axes, -height, found.get(method), COLORS[index])
             _draw_margin(axes, -height, method, found.get(REFERENCE))
         height += 1.4
     axes.set_yticks(list(ticks.values()), list(ticks), fontsize=SMALL)
@@ -69,13 +69,13 @@ def _draw_finals(task: str, found: Found, protocol: str) -> Figure:
     return figure
 
 
-def _draw_final(axes: Axes, height: float, outcome: Outcome | None, colour: str) -> None:
+def _draw_final(axes: Axes, height: float, outcome: Outcome | None, color: str) -> None:
     if outcome is None:
         rows = axes.get_yaxis_transform()
         axes.text(0.01, height, "not run yet", transform=rows, va="center", color=FAINT_INK, fontsize=SMALL - 1)
         return
     final = outcome.final[np.isfinite(outcome.final)]
-    axes.barh(height, final.mean(), 0.72, color=colour, alpha=0.8)
+    axes.barh(height, final.mean(), 0.72, color=color, alpha=0.8)
     if len(final) > 1:
         axes.errorbar(final.mean(), height, xerr=final.std(), color=INK, elinewidth=1.1)
 

@@ -97,5 +97,5 @@ def _draw_measure(axes: Axes, rows: Sequence[str], found: Found, measure: str) -
     for method, outcome in found.items():
         values = getattr(outcome, measure)
         if values is not None:
-            colour, style = look_of(rows, method)
-            draw_seeds(axes, curve_of(outcome, values), colour, linestyle=style, label=method, linewidth=1.8)
+            color, style = look_of(rows, method)
+            draw_seeds(axes, curve_of(outcome, values), color, linestyle=style, label=method, linewidth=1.8)

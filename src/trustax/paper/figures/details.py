@@ -11,7 +11,7 @@ from trustax.paper.figures.curves import Found, found_on
 from trustax.paper.figures.sheet import BAND, add_legend, draw_band, look_of, name_panel, sheet
 from trustax.paper.results import Outcome
 from trustax.paper.tasks import TASKS
-from trustax.plotting.curves import COLOURS, FAINT_INK, label_axes
+from trustax.plotting.curves import COLORS, FAINT_INK, label_axes
 
 RANK, ALPHA = "mcpo/attended_rank", "mcpo/alpha"
 SLOTS = {"humanoid": 35, "humanoid-standup": 35, "hopper": 25}
@@ -59,7 +59,7 @@ def draw_alpha(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
     figure, panels = sheet(f"Weight α of the virtual trust region: {method} on {task}", caption, (7.0, 4.0))
     axes = panels[0, 0]
     mean, spread = outcome.details[ALPHA]
-    draw_band(axes, np.array(outcome.steps), mean, spread, COLOURS[0])
+    draw_band(axes, np.array(outcome.steps), mean, spread, COLORS[0])
     axes.axhline(0.5, color=FAINT_INK, linestyle="--", linewidth=1)
     label_axes(axes, "mean α", outcome.steps[-1])
     return {"": figure}

@@ -1,6 +1,6 @@
 """Learning curves of many methods: a panel for each family of them, with the best of the family in front.
 
-Behind, in grey, stand the best of the other families, so that every panel can be compared with all.
+Behind, in gray, stand the best of the other families, so that every panel can be compared with all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ from matplotlib.ticker import MaxNLocator
 from trustax.cli.formatting import short_count
 from trustax.paper.figures.sheet import BAND, draw_seeds, name_panel, sheet
 from trustax.paper.tables.targets import Target
-from trustax.plotting.curves import COLOURS, LINE_STYLES, Curve, label_axes
+from trustax.plotting.curves import COLORS, LINE_STYLES, Curve, label_axes
 
-GREY = "#c8c8c8"
+GRAY = "#c8c8c8"
 COLUMNS = 4
 PANEL = (2.25, 2.3)
 """Width and height of a panel in inches."""
@@ -59,7 +59,7 @@ def explain_families(groups: Mapping[str, Sequence[Line]], steps: int) -> str:
     elif any(line.curve.num_seeds > 1 for line in lines):
         parts.append(f"{BAND.capitalize()}.")
     if len(groups) > 1:
-        parts.append("Grey: the best of the other families.")
+        parts.append("Gray: the best of the other families.")
     if any(line.target for line in lines):
         parts.append(f"◆: where the paper ends, after {short_count(steps)} steps.")
     return " ".join(parts)
@@ -75,7 +75,7 @@ def draw_families(title: str, caption: str, groups: Mapping[str, Sequence[Line]]
     best = {name: best_of(lines) for name, lines in groups.items()}
     for index, (axes, name) in enumerate(zip(panels.flat, groups, strict=False)):
         for other in best.values():
-            axes.plot(other.curve.steps, np.nanmean(other.curve.values, axis=1), color=GREY, linewidth=0.9, zorder=1)
+            axes.plot(other.curve.steps, np.nanmean(other.curve.values, axis=1), color=GRAY, linewidth=0.9, zorder=1)
         _draw_group(axes, groups[name], best[name], last)
         name_panel(axes, name, pad=18.0)
         _set_axes(axes, last, is_lowest=index + columns >= len(groups))
@@ -95,22 +95,22 @@ def best_of(lines: Sequence[Line]) -> Line:
 def _draw_group(axes: Axes, lines: Sequence[Line], best: Line, last: int) -> None:
     texts: list[Artist] = []
     for index, line in enumerate(lines):
-        colour, style = COLOURS[index % len(COLOURS)], LINE_STYLES[index % len(LINE_STYLES)]
+        color, style = COLORS[index % len(COLORS)], LINE_STYLES[index % len(LINE_STYLES)]
         if line is best:
-            draw_seeds(axes, line.curve, colour, linestyle=style, zorder=4)
+            draw_seeds(axes, line.curve, color, linestyle=style, zorder=4)
         else:
             axes.plot(
                 line.curve.steps,
                 np.nanmean(line.curve.values, axis=1),
-                color=colour,
+                color=color,
                 linestyle=style,
                 linewidth=1.1,
                 zorder=3,
             )
         if line.target is not None:
-            _draw_target(axes, line.target, last * (1 + MARGIN * (index + 1) / (len(lines) + 1)), colour)
+            _draw_target(axes, line.target, last * (1 + MARGIN * (index + 1) / (len(lines) + 1)), color)
         weight = "bold" if line is best else "normal"
-        texts.append(TextArea(line.label, textprops={"color": colour, "fontsize": 7.5, "fontweight": weight}))
+        texts.append(TextArea(line.label, textprops={"color": color, "fontsize": 7.5, "fontweight": weight}))
     # Above the panel, where a legend covers nothing.
     names = HPacker(children=texts, pad=0, sep=5)
     above: dict[str, Any] = {"bbox_to_anchor": (0, 1), "bbox_transform": axes.transAxes}
@@ -119,9 +119,9 @@ def _draw_group(axes: Axes, lines: Sequence[Line], best: Line, last: int) -> Non
     axes.add_artist(legend)
 
 
-def _draw_target(axes: Axes, target: Target, x: float, colour: str) -> None:
+def _draw_target(axes: Axes, target: Target, x: float, color: str) -> None:
     axes.errorbar(
-        x, target.mean, yerr=target.std, fmt="D", color=colour, markersize=4, elinewidth=1, alpha=0.8, zorder=5
+        x, target.mean, yerr=target.std, fmt="D", color=color, markersize=4, elinewidth=1, alpha=0.8, zorder=5
     )
 
 

@@ -15,12 +15,12 @@ from matplotlib.ticker import FuncFormatter
 from trustax.paper.figures.sheet import SMALL, by_task, name_panel, paired_sheet
 from trustax.paper.figures.timeline import window
 from trustax.paper.trace.trace import Segment, Trace
-from trustax.plotting.curves import COLOURS, FAINT_INK
+from trustax.plotting.curves import COLORS, FAINT_INK
 
 DISTANCES = {
-    "kl_old_new": ("D(θ_old, θ)", COLOURS[0], "-"),
-    "kl_old_virtual": ("D(θ_old, ψ)", COLOURS[1], "-"),
-    "kl_new_virtual": ("D(θ, ψ)", COLOURS[2], ":"),
+    "kl_old_new": ("D(θ_old, θ)", COLORS[0], "-"),
+    "kl_old_virtual": ("D(θ_old, ψ)", COLORS[1], "-"),
+    "kl_new_virtual": ("D(θ, ψ)", COLORS[2], ":"),
 }
 SMOOTHED = 0.1
 """Lines show the mean over this share of the updates before and after, since single minibatches scatter."""
@@ -70,11 +70,11 @@ def _middle(trace: Trace) -> Segment:
 
 def _draw_distances(axes: Axes, segment: Segment) -> None:
     number = segment.updates - segment.old
-    for name, (label, colour, style) in DISTANCES.items():
+    for name, (label, color, style) in DISTANCES.items():
         # θ begins as θ_old, and a logarithm knows no zero.
         values, mean = (np.where(x > 0, x, np.nan) for x in (segment.series[name], smooth(segment.series[name])))
-        axes.plot(number, values, ".", color=colour, markersize=1.5, alpha=0.35)
-        axes.plot(number, mean, color=colour, linestyle=style, label=label)
+        axes.plot(number, values, ".", color=color, markersize=1.5, alpha=0.35)
+        axes.plot(number, mean, color=color, linestyle=style, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
@@ -102,8 +102,8 @@ def _draw_switch(axes: Axes, segment: Segment, is_max: Bool[np.ndarray, " update
     """A mark for each policy that was remembered, and one for each update, by its β."""
     number = segment.updates - segment.old
     rows = {"remembered": segment.written - segment.old, "β = β_max": number[is_max], "β = β_min": number[~is_max]}
-    for height, (colour, at) in enumerate(zip((COLOURS[1], COLOURS[6], COLOURS[5]), rows.values(), strict=True)):
-        axes.vlines(at, -height - 0.38, -height + 0.38, color=colour, linewidth=0.9)
+    for height, (color, at) in enumerate(zip((COLORS[1], COLORS[6], COLORS[5]), rows.values(), strict=True)):
+        axes.vlines(at, -height - 0.38, -height + 0.38, color=color, linewidth=0.9)
     axes.set_yticks([0, -1, -2], list(rows), fontsize=SMALL)
     axes.tick_params(axis="y", labelcolor=FAINT_INK)
     axes.grid(False)

@@ -16,7 +16,7 @@ from trustax.paper.results import Outcome
 from trustax.paper.statistics import Scores, bootstrap_interval, performance_profile, probability_of_improvement
 from trustax.paper.tables.scores import samples_of
 from trustax.paper.tables.tables import RANGES, REFERENCES, complete_scores
-from trustax.plotting.curves import COLOURS, FAINT_INK, INK
+from trustax.plotting.curves import COLORS, FAINT_INK, INK
 
 TABLES = ("table-1", "table-2", "minigrid")
 THRESHOLDS = 101
@@ -62,12 +62,12 @@ def _draw_profiles(axes: Axes, scores: dict[str, Scores]) -> None:
     thresholds = np.linspace(every.min(), every.max(), THRESHOLDS)
     for row, each in scores.items():
         profile = performance_profile(each, thresholds)
-        colour, style = look_of(list(scores), row)
+        color, style = look_of(list(scores), row)
         if row.startswith("MCPO"):
             statistic = partial(performance_profile, thresholds=thresholds)
             low, high = bootstrap_interval(statistic, each, repeats=REPEATS)
-            axes.fill_between(thresholds, low, high, color=colour, alpha=0.12, linewidth=0)
-        axes.plot(thresholds, profile, color=colour, linestyle=style, label=row, linewidth=1.6)
+            axes.fill_between(thresholds, low, high, color=color, alpha=0.12, linewidth=0)
+        axes.plot(thresholds, profile, color=color, linestyle=style, label=row, linewidth=1.6)
     axes.set_ylim(-0.02, 1.02)
 
 
@@ -76,7 +76,7 @@ def _draw_improvements(axes: Axes, others: dict[str, Scores], reference: Scores)
         value = probability_of_improvement(reference, each)
         low, high = bootstrap_interval(probability_of_improvement, reference, each, repeats=REPEATS)
         axes.errorbar(
-            value, -height, xerr=[[value - low], [high - value]], fmt="o", color=COLOURS[0], ecolor=INK, elinewidth=1.1
+            value, -height, xerr=[[value - low], [high - value]], fmt="o", color=COLORS[0], ecolor=INK, elinewidth=1.1
         )
     axes.axvline(0.5, color=FAINT_INK, linestyle="--", linewidth=1)
     axes.set_yticks(range(0, -len(others), -1), list(others), fontsize=SMALL)

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from trustax.paper.figures.sheet import SMALL, by_task, draw_band, name_panel, paired_sheet
 from trustax.paper.trace.trace import EPISODES, Trace
-from trustax.plotting.curves import COLOURS, FAINT_INK, INK, label_axes
+from trustax.plotting.curves import COLORS, FAINT_INK, INK, label_axes
 
-OLD, VIRTUAL = COLOURS[:2]
+OLD, VIRTUAL = COLORS[:2]
 
 
 def draw_qualities(traces: Sequence[Trace]) -> dict[str, Figure]:
@@ -24,7 +24,7 @@ def draw_quality(traces: Sequence[Trace]) -> Figure:
     seeds = " to ".join(map(str, sorted({trace.run.num_seeds for trace in traces})))
     caption = (
         "θ_old: the policy that collected an iteration's data; ψ: the virtual policy at that iteration's end, mixed "
-        f"from policies that may have learnt from these data. {EPISODES} test episodes each, the same for both, with "
+        f"from policies that may have learned from these data. {EPISODES} test episodes each, the same for both, with "
         f"sampled actions; mean over {seeds} seeds. Above, bands: ± one standard deviation over seeds. Below, "
         f"lines and ±: one standard error of the mean difference. Protocol {traces[0].protocol}."
     )
@@ -54,10 +54,10 @@ def advantage(trace: Trace) -> str:
 
 def _draw_returns(axes: Axes, trace: Trace) -> None:
     steps = np.array([checkpoint.steps for checkpoint in trace.checkpoints])
-    for policy, name, colour, style in (("virtual", "ψ", VIRTUAL, "-"), ("old", "θ_old", OLD, "--")):
+    for policy, name, color, style in (("virtual", "ψ", VIRTUAL, "-"), ("old", "θ_old", OLD, "--")):
         returns = means(trace, policy)
         mean, spread = returns.mean(axis=1), returns.std(axis=1)
-        draw_band(axes, steps, mean, spread, colour, label=name, linestyle=style, markersize=4)
+        draw_band(axes, steps, mean, spread, color, label=name, linestyle=style, markersize=4)
     label_axes(axes, "", int(steps[-1]))
     axes.set_xlabel("")
     axes.legend(loc="upper left", fontsize=SMALL)

@@ -11,7 +11,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextToPath
 
 from trustax.paper.trace.trace import Trace
-from trustax.plotting.curves import COLOURS, FAINT_INK, LINE_STYLES, Curve
+from trustax.plotting.curves import COLORS, FAINT_INK, LINE_STYLES, Curve
 
 SMALL = 9
 BAND = "band: ± one standard deviation over seeds"
@@ -62,26 +62,26 @@ def draw_band(
     steps: Int[np.ndarray, " point"],
     mean: Float[np.ndarray, " point"],
     spread: Float[np.ndarray, " point"],
-    colour: str,
+    color: str,
     **look: Any,
 ) -> None:
     """A line with what lies within its spread."""
-    axes.fill_between(steps, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+    axes.fill_between(steps, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
     marker = "o" if len(steps) == 1 else None  # a single point has no extent
-    axes.plot(steps, mean, color=colour, marker=marker, **look)
+    axes.plot(steps, mean, color=color, marker=marker, **look)
 
 
-def draw_seeds(axes: Axes, curve: Curve, colour: str, **look: Any) -> None:
+def draw_seeds(axes: Axes, curve: Curve, color: str, **look: Any) -> None:
     """The mean over seeds, with their standard deviation as its spread."""
     mean, spread = np.nanmean(curve.values, axis=1), np.nanstd(curve.values, axis=1)
-    draw_band(axes, curve.steps, mean, spread, colour, **look)
+    draw_band(axes, curve.steps, mean, spread, color, **look)
 
 
 def look_of(rows: Sequence[str], method: str) -> tuple[str, str]:
-    """Colour and style of a method's line; MCPO's are the same whatever it is compared with, and the only full ones."""
+    """Color and style of a method's line; MCPO's are the same whatever it is compared with, and the only full ones."""
     index = sorted(rows, key=lambda name: "MCPO" not in name).index(method)
     style = "-" if "MCPO" in method else LINE_STYLES[1 + index % (len(LINE_STYLES) - 1)]
-    return COLOURS[index % len(COLOURS)], style
+    return COLORS[index % len(COLORS)], style
 
 
 def add_legend(figure: Figure, rows: Sequence[str], panels: np.ndarray, **settings: Any) -> None:

@@ -12,11 +12,11 @@ from matplotlib.ticker import MaxNLocator
 from trustax.paper.figures.sheet import SMALL, name_panel, sheet
 from trustax.paper.results import plain_name
 from trustax.paper.trace.trace import WINDOW, Segment, Trace
-from trustax.plotting.curves import COLOURS, FAINT_INK, GRID
+from trustax.plotting.curves import COLORS, FAINT_INK, GRID
 
-BLUE, RED, GREEN, _, YELLOW, CYAN, _ = COLOURS
+BLUE, RED, GREEN, _, YELLOW, CYAN, _ = COLORS
 ROWS = {"remembered": RED, "old policy θ_old": GREEN, "most attended": YELLOW, "query": CYAN}
-"""From the top, with the colours of the paper's figure."""
+"""From the top, with the colors of the paper's figure."""
 QUERY = 10
 """Which update after an old policy asks what was attended to."""
 QUERIES = 3
@@ -123,5 +123,5 @@ def _draw_rows(axes: Axes, marks: Marks, first: int, last: int, ticks: int) -> N
     axes.xaxis.set_major_locator(MaxNLocator(ticks, integer=True, steps=[1, 2, 2.5, 5, 10]))
 
 
-def _draw_marks(axes: Axes, at: Int[np.ndarray, " mark"], height: int, colour: str, **look: Any) -> None:
-    axes.vlines(at, height - HALF_LENGTH, height + HALF_LENGTH, color=colour, **look)
+def _draw_marks(axes: Axes, at: Int[np.ndarray, " mark"], height: int, color: str, **look: Any) -> None:
+    axes.vlines(at, height - HALF_LENGTH, height + HALF_LENGTH, color=color, **look)

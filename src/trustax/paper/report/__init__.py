@@ -22,7 +22,7 @@ from trustax.paper.reproduce.plan import TIMED
 from trustax.paper.reproduce.reproduce import TRACED
 from trustax.paper.results import read
 from trustax.paper.trace.trace import read_traces
-from trustax.plotting.curves import COLOURS
+from trustax.plotting.curves import COLORS
 from trustax.storage.atomic import write_atomic
 
 PARTS = files("trustax.paper.report") / "page"
@@ -51,23 +51,23 @@ def write_report(results: Path, path: Path, figures: bool = True) -> Path:
 
 def _data(results: Path, figures: bool) -> dict[str, Any]:
     outcomes = outcomes_in(results, PROTOCOLS)
-    labelled = [
+    labeled = [
         (outcome, protocol, label)
         for protocol, found in outcomes.items()
         for outcome, label in zip(found, labels_of(found), strict=True)
     ]
     return {
-        "palette": COLOURS,
+        "palette": COLORS,
         "protocols": [{"name": name, "words": WORDS[name]} for name in PROTOCOLS],
         "protocol": max(PROTOCOLS, key=lambda name: len(outcomes[name])),
         "tables": table_data(results),
-        "curves": [curve_data(*one, target_of(one[0])) for one in labelled],
+        "curves": [curve_data(*one, target_of(one[0])) for one in labeled],
         "insides": [
-            *(outcome_inside(*one) for one in labelled if one[0].details),
+            *(outcome_inside(*one) for one in labeled if one[0].details),
             *(inside for name in PROTOCOLS for trace in read_traces(results, name) for inside in trace_insides(trace)),
         ],
         "figures": figure_data(results) if figures else [],
-        "making": making_data([*(outcome for outcome, _, _ in labelled), *read(results / TIMED)]),
+        "making": making_data([*(outcome for outcome, _, _ in labeled), *read(results / TIMED)]),
         "commands": BEGINNING,
         "all_commands": [*(f"trustax reproduce {name} --protocol both" for name in (*EXPERIMENTS, *TRACED)), WRITING],
     }

@@ -1,4 +1,4 @@
-// Charts in the house's look: what Plotly needs to know about colours, lines and axes, in the theme that is on.
+// Charts in the house's look: what Plotly needs to know about colors, lines and axes, in the theme that is on.
 
 const DASHES = ["solid", "dash", "dot", "dashdot"];
 const DARK = window.matchMedia("(prefers-color-scheme: dark)");
@@ -7,17 +7,17 @@ function themed(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-// The last of the colours is black, which no one would see on a dark page.
-function shade(colour) {
-  return colour === "#000000" ? themed("ink") : colour;
+// The last of the colors is black, which no one would see on a dark page.
+function shade(color) {
+  return color === "#000000" ? themed("ink") : color;
 }
 
-function faded(colour, opacity) {
-  const parts = [1, 3, 5].map((start) => parseInt(shade(colour).slice(start, start + 2), 16));
+function faded(color, opacity) {
+  const parts = [1, 3, 5].map((start) => parseInt(shade(color).slice(start, start + 2), 16));
   return `rgba(${parts.join(", ")}, ${opacity})`;
 }
 
-// A colour and a line style for each curve. Settings of one method share its colour while there are line styles left.
+// A color and a line style for each curve. Settings of one method share its color while there are line styles left.
 function looksOf(curves, palette) {
   const families = [...new Set(curves.map((curve) => curve.family))];
   const total = palette.length * DASHES.length;
@@ -26,15 +26,15 @@ function looksOf(curves, palette) {
     let place = (families.indexOf(family) * DASHES.length) % total;
     while (taken.has(place) && taken.size < total) place = (place + 1) % total;
     taken.add(place);
-    return [label, { colour: palette[Math.floor(place / DASHES.length)], dash: DASHES[place % DASHES.length] }];
+    return [label, { color: palette[Math.floor(place / DASHES.length)], dash: DASHES[place % DASHES.length] }];
   }));
 }
 
 // The line before a method's name, drawn as in the chart.
-function swatch({ colour, dash }) {
+function swatch({ color, dash }) {
   const gaps = { solid: "none", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
   const line = shape("line", { x1: 1, y1: 5, x2: 27, y2: 5, "stroke-width": 2.5, "stroke-dasharray": gaps[dash] });
-  line.style.stroke = colour === "#000000" ? "var(--ink)" : colour;
+  line.style.stroke = color === "#000000" ? "var(--ink)" : color;
   const drawing = shape("svg", { width: 28, height: 10, "aria-hidden": "true" });
   drawing.append(line);
   return drawing;
@@ -47,14 +47,14 @@ function shape(kind, attributes) {
 }
 
 // One deviation to either side. A logarithm knows no zero: there the band ends at a tenth of the mean.
-function band(x, mean, deviation, colour, logarithmic = false) {
+function band(x, mean, deviation, color, logarithmic = false) {
   const known = x.map((_, index) => index).filter((index) => mean[index] !== null && deviation[index] !== null);
   const back = [...known].reverse();
   const high = (index) => mean[index] + deviation[index];
   const low = (index) => Math.max(mean[index] - deviation[index], logarithmic ? mean[index] / 10 : -Infinity);
   return {
     x: [...known, ...back].map((index) => x[index]), y: [...known.map(high), ...back.map(low)],
-    mode: "lines", line: { width: 0 }, fill: "toself", fillcolor: faded(colour, 0.16), hoverinfo: "skip", meta: "band",
+    mode: "lines", line: { width: 0 }, fill: "toself", fillcolor: faded(color, 0.16), hoverinfo: "skip", meta: "band",
   };
 }
 

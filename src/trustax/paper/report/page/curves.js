@@ -122,19 +122,19 @@ function methodList(state, refresh) {
 }
 
 function tracesOf(curve, state) {
-  const { colour, dash } = state.looks.get(curve.label);
+  const { color, dash } = state.looks.get(curve.label);
   const rows = valuesOf(curve, state.measure).map((row) => smoothed(curve.steps, row, state.smoothing / 100));
   if (rows.length === 0) return [];
   const name = plain(curve.label);
   const { mean, deviation } = statistics(rows);
   const line = (y, extra) => ({
     x: curve.steps, y, name, mode: curve.steps.length === 1 ? "markers" : "lines", meta: "curve", ...extra,
-    line: { color: shade(colour), width: state.seeds === "each" ? 1.3 : 2.2, dash },
+    line: { color: shade(color), width: state.seeds === "each" ? 1.3 : 2.2, dash },
   });
   const traces = state.seeds === "each"
     ? rows.map((row, seed) => line(row, { name: `${name}, ${seed + 1}`, opacity: 0.75, hovertemplate: "%{y:,.4~r}" }))
     : [line(mean, { customdata: deviation, hovertemplate: "%{y:,.4~r} ± %{customdata:,.3~r}" })];
-  if (state.seeds === "mean" && rows.length > 1) traces.unshift(band(curve.steps, mean, deviation, colour));
+  if (state.seeds === "mean" && rows.length > 1) traces.unshift(band(curve.steps, mean, deviation, color));
   if (state.paper && state.measure === "return" && curve.paper) traces.push(goal(curve, state));
   return traces;
 }
@@ -151,13 +151,13 @@ function endOf(curve, measure = "return") {
 // Where the paper ended: a dashed line, and at its end how far the paper's runs were apart.
 function goal(curve, state) {
   const { mean, deviation } = curve.paper;
-  const colour = shade(state.looks.get(curve.label).colour);
+  const color = shade(state.looks.get(curve.label).color);
   const last = Math.max(...state.curves.map(({ steps }) => steps.at(-1)));
   return {
     x: [0, last], y: [mean, mean], name: `${plain(curve.label)}, paper`, mode: "lines+markers", meta: "paper",
-    line: { color: colour, width: 1.2, dash: "dash" },
-    marker: { symbol: "diamond", size: [0, 9], color: colour },
-    error_y: { type: "data", array: [null, deviation], color: colour, thickness: 1.2, width: 4 },
+    line: { color: color, width: 1.2, dash: "dash" },
+    marker: { symbol: "diamond", size: [0, 9], color: color },
+    error_y: { type: "data", array: [null, deviation], color: color, thickness: 1.2, width: 4 },
     hovertemplate: spread(mean, deviation),
   };
 }

@@ -61,7 +61,7 @@ function notice(words, ...commands) {
   return element("div", { class: "notice" }, element("p", {}, words), ...lines);
 }
 
-// A labelled control: a list to choose from. `options` are pairs of value and text.
+// A labeled control: a list to choose from. `options` are pairs of value and text.
 function choice(label, options, chosen, changed) {
   const list = element("select", { onchange: () => changed(list.value) });
   for (const [value, text] of options) list.append(element("option", { value, selected: value === chosen }, text));

@@ -29,7 +29,7 @@ function insidePage(place, data) {
     const runs = [state.run, state.other].filter((run) => run !== null);
     caption.textContent = state.run.words;
     key.replaceChildren(...runs.map((run, index) =>
-      element("li", {}, swatch({ colour: data.palette[index], dash: "solid" }), run.label)));
+      element("li", {}, swatch({ color: data.palette[index], dash: "solid" }), run.label)));
     PANELS.forEach((panel, index) => {
       panels[index].hidden = !runs.some((run) => panel.names.some((name) => name in run.series));
       if (panels[index].hidden) return;
@@ -57,14 +57,14 @@ function insidePage(place, data) {
   return { show: () => (top.firstChild ? refresh() : rebuild()) };
 }
 
-// One run's two distances differ in colour. Of two runs each has its colour, and the second distance is dashed.
+// One run's two distances differ in color. Of two runs each has its color, and the second distance is dashed.
 function lookOf(run, place, runs, palette) {
-  return runs.length === 1 ? { colour: palette[place], dash: "solid" } : { colour: palette[run], dash: DASHES[place] };
+  return runs.length === 1 ? { color: palette[place], dash: "solid" } : { color: palette[run], dash: DASHES[place] };
 }
 
 function panelTitle({ title, names }, runs, palette) {
   const keys = names.map((name, place) => {
-    const look = runs.length === 1 ? lookOf(0, place, runs, palette) : { colour: "#000000", dash: DASHES[place] };
+    const look = runs.length === 1 ? lookOf(0, place, runs, palette) : { color: "#000000", dash: DASHES[place] };
     return element("span", {}, swatch(look), DISTANCES[name]);
   });
   return element("figcaption", {}, ...(keys.length > 1 ? keys : [title]));
@@ -74,15 +74,15 @@ function drawPanel(chart, panel, runs, palette) {
   const traces = runs.flatMap((run, index) => panel.names.flatMap((name, place) => {
     if (!(name in run.series)) return [];
     const [mean, deviation] = run.series[name];
-    const { colour, dash } = lookOf(index, place, runs, palette);
+    const { color, dash } = lookOf(index, place, runs, palette);
     const label = [DISTANCES[name], runs.length > 1 ? run.label : null].filter(Boolean).join(" · ");
     const dense = run.unit === "updates";
     const line = {
       x: run.x, y: mean, name: plain(label), meta: name, mode: panel.jumps && dense ? "markers" : "lines",
-      line: { color: shade(colour), width: dense ? 1.3 : 2, dash }, marker: { color: shade(colour), size: 3 },
+      line: { color: shade(color), width: dense ? 1.3 : 2, dash }, marker: { color: shade(color), size: 3 },
       hovertemplate: label ? "%{y:.3~g}" : "%{y:.3~g}<extra></extra>",
     };
-    return deviation ? [band(run.x, mean, deviation, colour, panel.logarithmic), line] : [line];
+    return deviation ? [band(run.x, mean, deviation, color, panel.logarithmic), line] : [line];
   }));
   const logarithmic = { type: "log", exponentformat: "power", dtick: 1 };
   const scale = panel.logarithmic ? logarithmic : { rangemode: "tozero", nticks: 5 };

@@ -56,7 +56,7 @@ function legend(data) {
   const verdicts = Object.keys(VERDICTS).map((name) => element("li", {}, chip(name), ` ${VERDICTS[name].words}`));
   const protocols = data.protocols.map(({ name, words }) => element("li", {}, element("b", {}, name), ` ${words}`));
   return element("div", { class: "legend" },
-    element("div", {}, element("h2", {}, "What the colours say"), element("ul", {}, ...verdicts)),
+    element("div", {}, element("h2", {}, "What the colors say"), element("ul", {}, ...verdicts)),
     element("div", {}, element("h2", {}, "The two protocols"), element("ul", {}, ...protocols)),
   );
 }
