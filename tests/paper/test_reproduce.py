@@ -13,10 +13,10 @@ from trustax.ops.metrics import Record
 from trustax.paper.experiments import Cell, experiment
 from trustax.paper.reproduce.plan import Part, missing_jobs, missing_seeds
 from trustax.paper.reproduce.reproduce import NAMES
-from trustax.paper.reproduce.worker import leave_outcome
+from trustax.paper.reproduce.worker import write_outcome
 from trustax.paper.results import Outcome, outcome_of, read, write
 from trustax.run import Run
-from trustax.sweep.worker import Job, seconds_of
+from trustax.sweep.worker import Job, training_seconds
 from trustax.training import train
 
 PENDULUM = Part(name="table-1", protocols=["paper"], methods=["MCPO N=10", "PPO ε=0.3"], tasks=["pendulum"])
@@ -120,16 +120,16 @@ def test_a_timed_run_has_an_outcome_when_all_rounds_have_ended_and_it_is_their_m
     (first,) = train(job.run, run_dir=rounds[0], quiet=True).records
     speeds = [first["time/fps"], 1.0, 2.0]
     for folder, speed in zip(rounds[1:], speeds[1:], strict=True):
-        leave_outcome(job, [first])
+        write_outcome(job, [first])
         assert not (tmp_path / "results").exists()
         shutil.copytree(rounds[0], folder)
         metrics = folder / "metrics.jsonl"
         metrics.write_text(metrics.read_text().replace(f'"time/fps": {first["time/fps"]}', f'"time/fps": {speed}'))
-    leave_outcome(job, [first])
+    write_outcome(job, [first])
     (found,) = read(tmp_path / "results")
     assert found.steps_per_second == 2.0
     assert (found.method, found.run) == ("PPO ε=0.2", job.run)
-    assert found.seconds == pytest.approx(seconds_of(job.run, [{"time/fps": 2.0}]))
+    assert found.seconds == pytest.approx(training_seconds(job.run, [{"time/fps": 2.0}]))
     assert [path.suffix for path in (tmp_path / "results").iterdir()] == [".json"]  # and nothing unfinished
 
 

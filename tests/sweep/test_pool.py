@@ -1,4 +1,4 @@
-"""Many runs at once: nothing is lost or done twice, whatever ends a worker or the whole sweep."""
+"""Sweeps lose no work and repeat none, however a worker or the whole sweep ends."""
 
 import io
 import json
@@ -23,9 +23,9 @@ from trustax.runtime.cores import available_cores
 from trustax.storage.history import latest
 from trustax.storage.journal import read_records
 from trustax.storage.lock import locked
-from trustax.sweep.pool import Failure, shares_of, sweep
-from trustax.sweep.progress import Overview
-from trustax.sweep.worker import Job, finished_records, last_record, seconds_of
+from trustax.sweep.pool import Failure, divide_cores, sweep
+from trustax.sweep.progress import SweepProgress
+from trustax.sweep.worker import Job, finished_records, last_record, training_seconds
 from trustax.training import train
 
 TINY = Run(
@@ -66,15 +66,15 @@ def without_times(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in one.items() if name not in TIMES} for one in records]
 
 
-def wait_for(happened: Callable[[], Any], seconds: float = 60.0) -> None:
+def wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end, "it did not happen"
+    while not condition():
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.02)
 
 
 def begun(folder: Path, has_come_so_far: Callable[[str], Any]) -> subprocess.Popen[bytes]:
-    """A sweep in a process of its own, in the middle: what it has said so far tells."""
+    """Start a sweep in its own process, and wait until its output satisfies the condition."""
     with open(folder / "said.txt", "w") as said:
         process = subprocess.Popen([sys.executable, "-c", SWEEP, str(folder)], stderr=said, cwd=ROOT)
     wait_for(lambda: has_come_so_far((folder / "said.txt").read_text()))
@@ -87,21 +87,21 @@ def num_saved(folder: Path) -> int:
     return 0 if saved is None else int(saved.name.removeprefix("step_")) // LONG.batch_size
 
 
-def test_a_sweep_that_was_stopped_and_then_killed_goes_on_to_the_same_end(tmp_path: Path) -> None:
+def test_a_stopped_and_killed_sweep_resumes_to_the_same_result(tmp_path: Path) -> None:
     long = tmp_path / "long"
 
     process = begun(tmp_path, lambda said: "✓ short" in said and num_saved(long))
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=30) == 75
     last_line = (tmp_path / "said.txt").read_text().splitlines()[-1]
-    assert last_line == "stopped and saved; 1 of 2 runs are finished; the same command goes on"
+    assert last_line == "stopped and saved; 1 of 2 runs are finished; run the same command to continue"
     stopped_at, recorded = num_saved(long), read_records(long)
-    assert stopped_at == len(recorded)  # to the last iteration
+    assert stopped_at == len(recorded)  # up to the last iteration
 
     process = begun(tmp_path, lambda said: num_saved(long) > stopped_at)
     process.kill()
     process.wait()
-    with locked(long, patience=5.0):  # its worker has noticed, and lives no longer
+    with locked(long, patience=5.0):  # its worker has noticed and exited
         killed_at = num_saved(long)
     assert stopped_at < killed_at < LONG.num_iterations
     first_time = {name: (tmp_path / name / "metrics.jsonl").read_bytes().splitlines() for name in ("short", "long")}
@@ -109,13 +109,13 @@ def test_a_sweep_that_was_stopped_and_then_killed_goes_on_to_the_same_end(tmp_pa
     jobs = [job(tmp_path, "short"), job(tmp_path, "long", LONG), job(tmp_path, "whole", LONG)]
     assert quiet_sweep(*jobs, num_workers=2) == []
     assert without_times(read_records(long)) == without_times(read_records(tmp_path / "whole"))
-    # Nothing was done twice: the lines have the clock readings of the first time.
+    # No work was repeated: the lines still have the times of the first sweep.
     again = {name: (tmp_path / name / "metrics.jsonl").read_bytes().splitlines() for name in ("short", "long")}
     assert again["short"] == first_time["short"]
     assert again["long"][:killed_at] == first_time["long"][:killed_at]
 
 
-def test_what_fails_stops_no_other(tmp_path: Path) -> None:
+def test_a_failing_run_does_not_stop_the_others(tmp_path: Path) -> None:
     diverging = replace(TINY, algorithm=replace(TINY.algorithm, learning_rate=1e38))
     with locked(tmp_path / "taken"):
         failures = quiet_sweep(
@@ -133,12 +133,12 @@ def test_what_fails_stops_no_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("worker", "reason", "log"),
     [
-        ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL, perhaps for want of memory; see {log}", ""),
+        ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL, perhaps because memory ran out; see {log}", ""),
         ("raise ValueError('no such thing')", "ValueError: no such thing; see {log}", "Traceback"),
-        ("raise SystemExit(75)", "stopped from outside; the same command goes on", None),
+        ("raise SystemExit(75)", "stopped by another process; run the same command to continue", None),
     ],
 )
-def test_a_worker_that_dies_is_told_of_in_one_line(
+def test_a_dead_worker_is_reported_in_one_line(
     worker: str, reason: str, log: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "dying.py").write_text(worker)
@@ -156,22 +156,22 @@ def test_a_worker_has_its_own_share_of_the_cores(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert quiet_sweep(job(tmp_path, "one"), job(tmp_path, "two"), num_workers=2, worker="tells") == []
-    shares = shares_of(cores, 2)
+    shares = divide_cores(cores, 2)
     assert [(tmp_path / name).read_text() for name in ("one", "two")] == [str(set(share)) for share in shares]
     assert available_cores() == cores
 
 
-def test_cores_are_shared_out() -> None:
-    assert shares_of(list(range(8)), 3) == [[0, 1], [2, 3, 4], [5, 6, 7]]
-    assert shares_of([4, 7], 2) == [[4], [7]]
+def test_cores_are_divided_evenly() -> None:
+    assert divide_cores(list(range(8)), 3) == [[0, 1], [2, 3, 4], [5, 6, 7]]
+    assert divide_cores([4, 7], 2) == [[4], [7]]
 
 
-def test_two_runs_may_not_have_one_folder(tmp_path: Path) -> None:
-    with pytest.raises(TrustaxError, match="two runs of the sweep have the folder"):
+def test_two_runs_cannot_share_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(TrustaxError, match="two runs of the sweep have the same folder"):
         quiet_sweep(job(tmp_path, "a"), replace(job(tmp_path, "a"), title="b"))
 
 
-def test_a_job_survives_the_way_to_its_worker(tmp_path: Path) -> None:
+def test_a_job_survives_serialization(tmp_path: Path) -> None:
     one = Job(title="MCPO · β", run=LONG, folder=tmp_path, notes={"method": "α"})
     assert Job.from_line(one.to_line()) == one
 
@@ -185,13 +185,13 @@ def test_a_run_is_finished_when_its_last_iteration_is_saved(tmp_path: Path) -> N
     assert finished_records(replace(half.run, seed=1), folder) is None
 
 
-def test_the_seconds_of_all_parts_count() -> None:
-    # Two iterations of 256 steps, the second after a new start: 256 / 128 + 256 / 512 seconds.
+def test_training_seconds_include_every_part_of_a_resumed_run() -> None:
+    # Two iterations of 256 steps, the second after a resume: 256 / 128 + 256 / 512 seconds.
     records = [{"time/fps": 128.0, "time/time_elapsed": 2.1}, {"time/fps": 512.0, "time/time_elapsed": 0.5}]
-    assert seconds_of(TINY, records) == 2.5
+    assert training_seconds(TINY, records) == 2.5
 
 
-def test_the_newest_whole_record_is_read_while_another_is_written(tmp_path: Path) -> None:
+def test_the_newest_complete_record_is_read_while_another_is_written(tmp_path: Path) -> None:
     assert last_record(tmp_path) is None
     lines = [json.dumps({"time/total_timesteps": steps, "filling": "x" * 50}) for steps in (1, 2, 3)]
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines[:2]) + "\n" + lines[2][:20])
@@ -201,45 +201,45 @@ def test_the_newest_whole_record_is_read_while_another_is_written(tmp_path: Path
         assert record is None or record["time/total_timesteps"] == 2
 
 
-def test_a_lock_is_free_again_when_its_holder_lets_go(tmp_path: Path) -> None:
+def test_a_lock_can_be_taken_again_after_its_release(tmp_path: Path) -> None:
     for _ in range(2):
         with locked(tmp_path / "run"), pytest.raises(TrustaxError, match="being trained by another process"):
             locked(tmp_path / "run", patience=0.0).__enter__()
 
 
-def test_the_terminal_shows_every_run_and_all_of_them(tmp_path: Path) -> None:
+def test_the_terminal_shows_a_bar_per_run_and_a_total(tmp_path: Path) -> None:
     clock, console = Clock(), bar_console()
     jobs = [job(tmp_path, "MCPO [N=10]"), job(tmp_path, "PPO")]
-    with Overview("table-1", jobs, {"PPO": 256}, console, clock) as overview:
-        overview.start(jobs[0], 0)
-        overview.start(jobs[1], 256)
+    with SweepProgress("table-1", jobs, {"PPO": 256}, console, clock) as progress:
+        progress.start(jobs[0], 0)
+        progress.start(jobs[1], 256)
         for steps in (128, 256):
             clock.now += 1.0
-            overview.update(jobs[0], {"time/total_timesteps": steps, "rollout/ep_rew_mean": [10.0, 20.0]})
-        overview._bars.refresh()
+            progress.update(jobs[0], {"time/total_timesteps": steps, "rollout/ep_rew_mean": [10.0, 20.0]})
+        progress._bars.refresh()
         shown = output(console)
     first, second, both = shown[shown.rindex("MCPO [N=10]") :].split("\n")
     assert first.endswith("256/512 steps 128 steps/s return 15.0 ± 5.0 2 s left")
     assert "PPO" in second
-    assert "going on …" in second
-    # 512 of 2048 steps of both seeds were done before, 512 came in 2 seconds, and 1024 are left.
+    assert "resuming …" in second
+    # Over both seeds, 512 of 2048 steps were done before, 512 took 2 seconds, and 1024 are left.
     assert "table-1" in both
     assert "0 of 2 runs" in both
     assert both.rstrip().endswith("4 s left")
 
 
-def test_a_log_gets_a_line_now_and_then_and_one_for_every_end(tmp_path: Path) -> None:
+def test_a_log_gets_a_line_per_minute_and_one_per_ended_run(tmp_path: Path) -> None:
     clock, console = Clock(), plain_console()
     jobs = [job(tmp_path, "MCPO"), job(tmp_path, "PPO")]
-    with Overview("table-1", jobs, {}, console, clock) as overview:
+    with SweepProgress("table-1", jobs, {}, console, clock) as progress:
         for one in jobs:
-            overview.start(one, 0)
+            progress.start(one, 0)
         for steps in range(64, 513, 64):
             clock.now += 30.0
-            overview.update(jobs[0], {"time/total_timesteps": steps})
-            overview.refresh()
-        overview.end(jobs[0], {"rollout/ep_rew_mean": [1.0, 3.0]})
-        overview.end(jobs[1], None, "it broke")
+            progress.update(jobs[0], {"time/total_timesteps": steps})
+            progress.refresh()
+        progress.end(jobs[0], {"rollout/ep_rew_mean": [1.0, 3.0]})
+        progress.end(jobs[1], None, "it broke")
     assert output(console).splitlines() == [
         "table-1: 0 of 2 runs, 7 min 00 s left, MCPO 25 %, PPO 0 %",
         "table-1: 0 of 2 runs, 6 min 00 s left, MCPO 50 %, PPO 0 %",

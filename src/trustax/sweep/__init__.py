@@ -1,1 +1,1 @@
-"""Many runs in parallel processes."""
+"""Sweeps: many runs in parallel processes."""

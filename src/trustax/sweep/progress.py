@@ -1,5 +1,7 @@
-"""What a person sees of a sweep: in a terminal a bar for every run that is going on and one for all; in a log now and
-then a line. A run that has ended leaves a line of its own. All of it goes to stderr.
+"""Shows the progress of a sweep on stderr.
+
+A terminal gets one bar per active run and one for the whole sweep; a log gets one line per minute. Every run that ends
+prints a line.
 """
 
 import sys
@@ -17,11 +19,11 @@ from trustax.sweep.worker import Job
 
 SECONDS_BETWEEN_LINES = 60.0
 SECONDS_OF_RECENT_RATE = 60.0
-NOTHING: dict[str, Any] = {"steps": "", "rate": "", "returns": "", "left": ""}
+NO_FIELDS: dict[str, Any] = {"steps": "", "rate": "", "returns": "", "left": ""}
 
 
-class Overview:
-    """Shows how far the runs of a sweep have come; `done` says what an earlier sweep has left of them, in steps."""
+class SweepProgress:
+    """Shows how far the runs of a sweep are; `done` maps job titles to the steps that an earlier sweep completed."""
 
     def __init__(
         self,
@@ -42,9 +44,9 @@ class Overview:
         self._bars = _bars(self._console, clock)
         self._running: dict[str, TaskID] = {}
         self._began: dict[str, float] = {}
-        self._all = self._bars.add_task(title, total=self._total, completed=self._initial, **self._facts_of_all())
+        self._all = self._bars.add_task(title, total=self._total, completed=self._initial, **self._total_fields())
 
-    def __enter__(self) -> "Overview":
+    def __enter__(self) -> "SweepProgress":
         if self._console.is_terminal:
             self._bars.start()
         return self
@@ -58,19 +60,19 @@ class Overview:
             self._bars.stop()
 
     def start(self, job: Job, done: int) -> None:
-        """A worker has begun with a run, of which so many steps were done before."""
-        how = "going on" if done else "starting"
-        # Bars stand in the order in which they were added, and that of all runs shall be the last.
+        """Add the bar of a run that starts or resumes after `done` steps."""
+        how = "resuming" if done else "starting"
+        # Bars appear in the order in which they were added; the bar of the whole sweep stays last.
         self._bars.remove_task(self._all)
-        facts = NOTHING | {"steps": f"{how} …"}
-        self._running[job.title] = self._bars.add_task(job.title, total=job.steps, completed=done, **facts)
+        fields = NO_FIELDS | {"steps": f"{how} …"}
+        self._running[job.title] = self._bars.add_task(job.title, total=job.steps, completed=done, **fields)
         self._all = self._bars.add_task(
-            self._title, total=self._total, completed=sum(self._steps.values()), **self._facts_of_all()
+            self._title, total=self._total, completed=sum(self._steps.values()), **self._total_fields()
         )
         self._began[job.title] = self._clock()
 
     def update(self, job: Job, record: Mapping[str, Any]) -> None:
-        """Take over the newest record of a run that is going on."""
+        """Update the bar of a run from its newest record."""
         steps = int(record[STEP])
         bar = self._running[job.title]
         task = self._task(bar)
@@ -78,56 +80,56 @@ class Overview:
             return
         self._steps[job.title] = steps * job.run.num_seeds
         self._bars.update(bar, completed=steps)
-        self._bars.update(bar, **_facts(task, record))
+        self._bars.update(bar, **_fields(task, record))
         self._refresh()
 
     def refresh(self) -> None:
-        """Show how time passes; in a log, when it is time for a line."""
+        """Update the remaining time; in a log, print a line once per minute."""
         self._refresh()
         if self._console.is_terminal or self._clock() - self._last_line < SECONDS_BETWEEN_LINES:
             return
         self._last_line = self._clock()
         shares = [f"{task.description} {task.percentage:.0f} %" for task in map(self._task, self._running.values())]
-        facts = self._facts_of_all()
-        self.say(f"{self._title}: {', '.join(filter(None, (facts['steps'], facts['left'], *shares)))}")
+        fields = self._total_fields()
+        self.print_line(f"{self._title}: {', '.join(filter(None, (fields['steps'], fields['left'], *shares)))}")
 
     def end(self, job: Job, record: Mapping[str, Any] | None, failure: str | None = None) -> None:
-        """A run has finished or failed."""
+        """Remove the bar of a run that finished or failed, and print its line."""
         self._bars.remove_task(self._running.pop(job.title))
         self._ended += 1
         if failure is None:
             self._steps[job.title] = job.steps * job.run.num_seeds
             took = short_duration(self._clock() - self._began[job.title])
             returns = mean_and_spread((record or {}).get(RETURN))
-            self.say(f"✓ {job.title}: {short_count(job.steps)} steps, return {returns}, after {took}")
+            self.print_line(f"✓ {job.title}: {short_count(job.steps)} steps, return {returns}, after {took}")
         else:
-            # What will not be done is not waited for.
+            # The remaining steps of a failed run no longer count.
             self._total -= job.steps * job.run.num_seeds - self._steps[job.title]
-            self.say(f"✗ {job.title}: {failure}")
+            self.print_line(f"✗ {job.title}: {failure}")
         self._refresh()
 
-    def leave(self, job: Job) -> None:
-        """A run has stopped in the middle."""
+    def stop(self, job: Job) -> None:
+        """Remove the bar of a run that was stopped before its end."""
         self._bars.remove_task(self._running.pop(job.title))
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         self._console.print(line, soft_wrap=True, markup=False, highlight=False)
 
     def _task(self, number: TaskID) -> Task:
         return next(task for task in self._bars.tasks if task.id == number)
 
     def _refresh(self) -> None:
-        self._bars.update(self._all, total=self._total, completed=sum(self._steps.values()), **self._facts_of_all())
+        self._bars.update(self._all, total=self._total, completed=sum(self._steps.values()), **self._total_fields())
 
-    def _facts_of_all(self) -> dict[str, Any]:
+    def _total_fields(self) -> dict[str, Any]:
         done = sum(self._steps.values())
         elapsed = self._clock() - self._started
         gained = done - self._initial
         left = f"{short_duration(elapsed * (self._total - done) / gained)} left" if gained > 0 else ""
-        return NOTHING | {"steps": f"{self._ended} of {len(self._steps)} runs", "left": left}
+        return NO_FIELDS | {"steps": f"{self._ended} of {len(self._steps)} runs", "left": left}
 
 
-def _facts(task: Task, record: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(task: Task, record: Mapping[str, Any]) -> dict[str, Any]:
     rate = task.speed or 0.0
     return {
         "steps": f"{short_count(task.completed)}/{short_count(task.total or 0)} steps",

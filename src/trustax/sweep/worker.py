@@ -1,7 +1,7 @@
-"""The process that trains one run of a sweep: quietly, from where it stopped, and never longer than its parent lives.
+"""The process that trains one run of a sweep: without output, resuming if possible, and exiting when its parent dies.
 
-What to do comes as one line of JSON on stdin, which the parent keeps open as long as it lives. The exit code says how
-it went: 0 finished, 75 stopped and saved, 2 refused; the last line of stderr then says why.
+The job arrives as one line of JSON on stdin, which the parent keeps open while it lives. Exit codes: 0 finished,
+75 stopped and saved, 2 failed with a `TrustaxError`, whose message is the last line of stderr.
 """
 
 import json
@@ -22,8 +22,8 @@ from trustax.storage.journal import METRICS_FILE, read_records
 from trustax.training import train
 
 CHECKPOINT_SECONDS = 0.0
-"""A kill costs the iteration in flight; or, where an iteration is shorter than 19 times what it takes to save one (8 to
-10 ms for a small learner), so much time: saving takes a twentieth of the time at most."""
+"""Save as often as allowed: saving takes at most a twentieth of the time. A kill therefore loses one iteration, or 19
+times the time of one save (8 to 10 ms for a small learner) if iterations are shorter than that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Job:
     run: Run
     folder: Path
     notes: dict[str, Any] = field(default_factory=dict)
-    """JSON values for whoever is called when the run has finished"""
+    """JSON values for the `on_finish` callback"""
 
     @property
     def steps(self) -> int:
@@ -58,9 +58,9 @@ class Job:
 
 
 def work(on_finish: Callable[[Job, list[Record]], None] | None = None) -> None:
-    """Train the job that stands on stdin, hand its records to `on_finish`, and leave with the exit code."""
+    """Train the job from stdin, pass its records to `on_finish`, and exit with the code above."""
     job = Job.from_line(sys.stdin.readline())
-    _leave_with_the_parent()
+    _exit_with_parent()
     try:
         records = finished_records(job.run, job.folder)
         if records is None:
@@ -77,7 +77,7 @@ def work(on_finish: Callable[[Job, list[Record]], None] | None = None) -> None:
 
 
 def finished_records(run: Run, folder: Path) -> list[Record] | None:
-    """All that a run has recorded, if its last iteration was saved."""
+    """All records of a run whose last iteration was saved; None if the run is unfinished."""
     steps = run.num_iterations * run.batch_size
     if latest(folder) != checkpoint_path(folder, steps) or read_run(folder) != run:
         return None
@@ -85,17 +85,17 @@ def finished_records(run: Run, folder: Path) -> list[Record] | None:
     return records if records and records[-1][STEP] == steps else None
 
 
-def seconds_of(run: Run, records: list[Record]) -> float:
-    """The time that the iterations took, over all parts of a run that was stopped in between.
+def training_seconds(run: Run, records: list[Record]) -> float:
+    """The total time of all iterations, also if the run was stopped and resumed.
 
-    `time/time_elapsed` begins anew with every part, so what each iteration took is added up; to compile and to save
-    is not counted.
+    `time/time_elapsed` restarts at 0 when a run is resumed, so this sums the time of each iteration. Compiling and
+    saving do not count.
     """
     return sum(run.num_seeds * run.batch_size / record["time/fps"] for record in records)
 
 
 def last_record(folder: Path, tail: int = 65_536) -> Record | None:
-    """The newest whole record of a run that another process may be writing at this moment; None without one."""
+    """The newest complete record of a run, which another process may be writing; None if there is none."""
     try:
         with open(folder / METRICS_FILE, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - tail))
@@ -106,8 +106,8 @@ def last_record(folder: Path, tail: int = 65_536) -> Record | None:
     return record if isinstance(record, dict) and STEP in record else None
 
 
-def _leave_with_the_parent() -> None:
-    """End at once when the parent has died: its end of the pipe is then closed, whatever killed it."""
+def _exit_with_parent() -> None:
+    """Exit as soon as the parent dies, which closes its end of the pipe."""
 
     def watch() -> None:
         while os.read(sys.stdin.fileno(), 1):

@@ -6,10 +6,10 @@ from statistics import median
 
 from trustax.ops.metrics import Record
 from trustax.paper.results import outcome_of, write
-from trustax.sweep.worker import Job, finished_records, seconds_of, work
+from trustax.sweep.worker import Job, finished_records, training_seconds, work
 
 
-def leave_outcome(job: Job, records: list[Record]) -> None:
+def write_outcome(job: Job, records: list[Record]) -> None:
     """Write what a finished run amounts to.
 
     A run that is timed is run several times: only when the last of its rounds has finished is there an outcome, and its
@@ -17,7 +17,9 @@ def leave_outcome(job: Job, records: list[Record]) -> None:
     """
     rounds = [finished_records(job.run, Path(folder)) for folder in job.notes["rounds"]]
     outcomes = [
-        outcome_of(job.run, job.notes["method"], records, seconds_of(job.run, records)) for records in rounds if records
+        outcome_of(job.run, job.notes["method"], records, training_seconds(job.run, records))
+        for records in rounds
+        if records
     ]
     if len(outcomes) == len(rounds):
         speed = median(outcome.steps_per_second for outcome in outcomes)
@@ -25,4 +27,4 @@ def leave_outcome(job: Job, records: list[Record]) -> None:
 
 
 if __name__ == "__main__":
-    work(leave_outcome)
+    work(write_outcome)
