@@ -1,7 +1,7 @@
-"""What a comparison amounts to: medians, ratios, and the bars we hold ourselves to, as Markdown.
+"""Evaluates a comparison: medians, ratios, and whether our performance targets are met, as Markdown.
 
-A measurement is the JSON line of a script in `peers/`, with a `name` that reads `task: contender`, and `threads` beside
-it, "all" or "one". Nothing is measured here.
+A measurement is the JSON line of a script in `peers/`, with a `name` of the form `task: contender` and `threads`, which
+is "all" or "one". This module measures nothing.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ BASELINE = "Stable-Baselines3 PPO"
 FIRST_RUN = f"{PENDULUM}: first run"
 
 
-def at_their_best(measurements: list[Measurement]) -> list[Measurement]:
-    """The measurements of every contender at the thread setting that has its higher median, without the others."""
+def at_best_threads(measurements: list[Measurement]) -> list[Measurement]:
+    """The measurements of every contender at its faster thread setting, by median."""
     speeds: dict[str, dict[str, list[float]]] = {}
     for m in measurements:
         speeds.setdefault(m["name"], {}).setdefault(m["threads"], []).append(m.get("steps_per_second", 0.0))
@@ -26,18 +26,18 @@ def at_their_best(measurements: list[Measurement]) -> list[Measurement]:
 
 
 def values(measurements: list[Measurement], name: str, key: str) -> list[float]:
-    """All that was measured of one quantity of a contender."""
+    """All measured values of one quantity of a contender."""
     return [m[key] for m in measurements if m["name"] == name and key in m]
 
 
 def typical(measurements: list[Measurement], name: str, key: str = "steps_per_second") -> float | None:
-    """The median of a quantity; None where it was not measured."""
+    """The median of a quantity; None if it was not measured."""
     found = values(measurements, name, key)
     return median(found) if found else None
 
 
 def ratio(measurements: list[Measurement], name: str, other: str) -> float | None:
-    """How many times as fast as the other a contender is."""
+    """The speed of a contender divided by that of another."""
     ours, theirs = typical(measurements, name), typical(measurements, other)
     return ours / theirs if ours and theirs else None
 
@@ -49,7 +49,7 @@ def most(measurements: list[Measurement], name: str, key: str) -> float | None:
 
 @dataclass(frozen=True)
 class Bar:
-    """What must be reached, and what we aim at."""
+    """A performance target: the value that must be reached, and the value we aim for."""
 
     what: str
     must: float
@@ -59,7 +59,7 @@ class Bar:
     less_is_better: bool = False
 
     def verdict(self, value: float | None) -> str:
-        """Which of the two was reached."""
+        """Which of the two values was reached."""
         if value is None:
             return "not measured"
         sign = -1 if self.less_is_better else 1
@@ -95,7 +95,7 @@ BARS = [
 
 
 def bars_table(measurements: list[Measurement], bars: list[Bar], title: str = "bar") -> str:
-    """Every bar, and whether it was met."""
+    """Every target, and whether it was met."""
     lines = [f"| {title} | must | aim | measured | met |", "|---|---|---|---|---|"]
     for bar in bars:
         value = bar.measure(measurements)
@@ -107,7 +107,7 @@ def bars_table(measurements: list[Measurement], bars: list[Bar], title: str = "b
 
 
 class Row(NamedTuple):
-    """One contender in the table and the picture of speeds."""
+    """One contender in the table and the plot of speeds."""
 
     contender: str
     median: float
@@ -120,8 +120,8 @@ class Row(NamedTuple):
 
 
 def ranking(measurements: list[Measurement]) -> dict[str, list[Row]]:
-    """The contenders by task, the fastest first."""
-    best = at_their_best(measurements)
+    """The contenders by task, fastest first."""
+    best = at_best_threads(measurements)
     tasks: dict[str, list[Row]] = {}
     for name, threads in {m["name"]: m["threads"] for m in best if "steps_per_second" in m}.items():
         task, _, contender = name.partition(": ")
@@ -141,7 +141,7 @@ def ranking(measurements: list[Measurement]) -> dict[str, list[Row]]:
 
 
 def speeds_table(measurements: list[Measurement]) -> str:
-    """Every contender's environment steps a second."""
+    """The environment steps per second of every contender."""
     lines = [
         f"| task | contender | steps/s | lowest to highest | / {BASELINE} | in updates | peak memory | threads |",
         "|---|---|---|---|---|---|---|---|",
@@ -158,7 +158,7 @@ def speeds_table(measurements: list[Measurement]) -> str:
 
 
 def first_run_line(measurements: list[Measurement]) -> str:
-    """How long a user waits for the first numbers, in a sentence."""
+    """One sentence on how long a user waits for the first numbers."""
     cold, warm = (typical(measurements, FIRST_RUN, f"{cache}_seconds") for cache in ("cold", "warm"))
     if cold is None or warm is None:
         return "How long a user waits for the first numbers was not measured."

@@ -1,15 +1,15 @@
-"""Where the time of an iteration goes, part by part, and how far each part is from what the machine could do.
+"""Breaks the time of an iteration down into parts, and compares each part with the limits of the machine.
 
 usage: python benchmarks/breakdown.py [--memory-size 10]
-       python benchmarks/breakdown.py --table     what was kept, as Markdown
+       python benchmarks/breakdown.py --table     print the saved results as Markdown
 
-Rollout and update are timed within `trustax.training` on native Pendulum. Each part of an update is then timed alone,
-as a compiled loop of many repetitions on arrays of the real shapes. Alone it shares no work with its neighbors, so the
-parts may add up to more than the whole.
+Rollout and update are timed by `trustax.training` on native Pendulum. Each part of an update is then timed alone, as a
+compiled loop of many repetitions on arrays of the real shapes. Alone, a part cannot share work with its neighbors, so
+the parts may add up to more than the whole.
 
-The floor of a part is the larger of two times: that of its multiplications and additions at the speed of a large matrix
-product on this machine, and that of reading every input and writing every result once at the speed of a copy.
-Activation functions and random numbers count nothing. All of it is kept in results/benchmarks/breakdown.json.
+The floor of a part is the larger of two times: its multiplications and additions at the speed of a large matrix product
+on this machine, or reading every input and writing every result once at the speed of a copy. Activation functions and
+random numbers count as free. Results are saved in results/benchmarks/breakdown.json.
 """
 
 import argparse
@@ -32,21 +32,23 @@ from trustax.networks import Architecture
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks" / "breakdown.json"
 TASK = "native:Pendulum-v1"
 IN_CACHE = 1e6
-"""Bytes that a core has near: what moves less is compared with a copy that stays there."""
+"""Bytes that fit into the cache of a core; smaller parts are compared with a copy inside the cache."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--memory-size", type=int, default=10)
-    parser.add_argument("--iterations", type=int, default=20, help="of training, after one that is not timed")
-    parser.add_argument("--repetitions", type=int, default=1000, help="of each part of an update")
+    parser.add_argument(
+        "--iterations", type=int, default=20, help="timed training iterations, after one warm-up iteration"
+    )
+    parser.add_argument("--repetitions", type=int, default=1000, help="repetitions of each part of an update")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.table:
         return print(report(json.loads(options.results.read_text(encoding="utf-8"))))
     methods = {"PPO": None, f"MCPO N={options.memory_size}": options.memory_size}
-    # Training comes first: it settles how many threads JAX has, for all that follows in this process.
+    # Train first: this fixes the number of JAX threads for the whole process.
     trained = {name: train(memory_size, options.iterations) for name, memory_size in methods.items()}
     peak = Peak.measure()
     outcome: dict[str, Any] = {"machine": machine.describe() | {"jax": jax.__version__}, "peak": asdict(peak)}
@@ -61,7 +63,7 @@ def main() -> None:
 
 
 def report(outcome: dict[str, Any]) -> str:
-    """What was measured, as Markdown."""
+    """The results as Markdown."""
     tables = (
         f"{name}\n\n{table([Row(**part) for part in method['parts']], method['update'])}"
         for name, method in outcome["methods"].items()
@@ -71,7 +73,7 @@ def report(outcome: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Peak:
-    """What the device reaches, with the threads that training has."""
+    """The peak performance of the device, with as many threads as in training."""
 
     operations_per_second: float
     bytes_per_second_in_cache: float
@@ -85,7 +87,7 @@ class Peak:
         return cls(2 * side**3 / product, 2 * near.nbytes / near_copy, 2 * far.nbytes / far_copy)
 
     def floor(self, operations: float, num_bytes: float) -> float:
-        """Seconds that so much takes at least."""
+        """The minimum time in seconds for this much work."""
         bandwidth = self.bytes_per_second_in_cache if num_bytes < IN_CACHE else self.bytes_per_second
         return max(operations / self.operations_per_second, num_bytes / bandwidth)
 
@@ -98,7 +100,7 @@ class Peak:
 
 
 class Row(NamedTuple):
-    """One part, measured."""
+    """The measurement of one part."""
 
     name: str
     times: int
@@ -107,7 +109,7 @@ class Row(NamedTuple):
 
 
 def train(memory_size: int | None, iterations: int) -> tuple[float, float]:
-    """Seconds of an iteration's rollout and of its update, the medians of some iterations."""
+    """The median time of a rollout and of an update, in seconds."""
     settings = {"num_epochs": NUM_EPOCHS, "num_minibatches": NUM_MINIBATCHES}
     algorithm = tx.PPO(**settings) if memory_size is None else tx.MCPO(memory_size=memory_size, **settings)
     steps = (1 + iterations) * NUM_ENVS * HORIZON
@@ -117,7 +119,7 @@ def train(memory_size: int | None, iterations: int) -> tuple[float, float]:
 
 
 def measure(rollout: float, memory_size: int | None, repetitions: int, peak: Peak) -> list[Row]:
-    """The rollout, as it was timed, and every part of the update by itself."""
+    """The rollout as timed in training, and every part of the update timed alone."""
     environment = tx.make(TASK, range(1), NUM_ENVS)
     environment.close()
     work = Work(Architecture(environment.spec))
@@ -130,7 +132,7 @@ def measure(rollout: float, memory_size: int | None, repetitions: int, peak: Pea
 
 
 def table(rows: list[Row], update: float) -> str:
-    """The parts, what is left of the update when they are taken away, and the iteration, as Markdown."""
+    """The parts, the remainder of the update, and the whole iteration, as Markdown."""
     rollout, *parts = rows
     iteration = rollout.times * rollout.seconds + update
     rest = update - sum(row.times * row.seconds for row in parts)
@@ -150,7 +152,7 @@ def table(rows: list[Row], update: float) -> str:
 
 
 def seconds_of(step: Callable[[Any], Any], carry: Any, repetitions: int) -> float:
-    """The time of one step within a compiled loop; the best of five."""
+    """The time of one step inside a compiled loop, best of five."""
     loop = jax.jit(lambda carry: jax.lax.scan(lambda x, _: (step(x), None), carry, None, length=repetitions)[0])
     jax.block_until_ready(loop(carry))
     best = float("inf")

@@ -1,14 +1,14 @@
-"""Speed against other libraries: everyone trains the same, in turns, each measurement in a process of its own.
+"""Compares our speed with other libraries: all contenders train the same in turns, each in its own process.
 
-usage: python benchmarks/compare.py                   everyone five times; about half an hour on two cores
-       python benchmarks/compare.py --only "rejax" "Trustax PPO"     those whose name contains one of the parts
-       python benchmarks/compare.py --quick           short rollouts, once each: does everything run?
-       python benchmarks/compare.py --table           the tables of what was kept, as Markdown
-       python benchmarks/compare.py --draw            its picture, docs/benchmarks.png
+usage: python benchmarks/compare.py                   measure everyone five times; half an hour on two cores
+       python benchmarks/compare.py --only "rejax" "Trustax PPO"     only names that contain one of these parts
+       python benchmarks/compare.py --quick           short rollouts, once each, to check that everything runs
+       python benchmarks/compare.py --table           print the saved results as Markdown
+       python benchmarks/compare.py --draw            plot the saved results to docs/benchmarks.png
 
-A full run is kept in results/benchmarks/compare.json; --quick and --only keep theirs only where --results says. The
-peers are installed into .venv-peers on the first call, PyTorch by the requirement that --torch gives: its CPU build is
-enough, `--torch "torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"`.
+A full run is saved in results/benchmarks/compare.json; --quick and --only save only to the file given by --results. The
+peers are installed into .venv-peers on the first call. --torch sets the requirement for PyTorch; its CPU build is
+enough: `--torch "torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu"`.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import Any
 
 import machine
-from bars import BARS, Measurement, Row, at_their_best, bars_table, first_run_line, ranking, speeds_table
+from bars import BARS, Measurement, Row, at_best_threads, bars_table, first_run_line, ranking, speeds_table
 from contenders import PACKAGES, PEERS, ROOT, SETTINGS, Contender, contenders, install_peers, measure
 
 RESULTS = ROOT / "results" / "benchmarks" / "compare.json"
@@ -47,8 +47,8 @@ def main() -> None:
     if any(contender.python == PEERS for contender in chosen):
         install_peers(options.torch)
     settings = QUICK if options.quick else {}
-    is_whole = not (options.quick or options.only or options.results)
-    path = RESULTS if is_whole else options.results
+    is_full_run = not (options.quick or options.only or options.results)
+    path = RESULTS if is_full_run else options.results
     outcome = {"machine": machine.describe(), "settings": SETTINGS | settings, "measurements": []}
     for measurement in take_turns(chosen, 1 if options.quick else options.repetitions, settings):
         outcome["measurements"].append(measurement)
@@ -56,12 +56,12 @@ def main() -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(outcome, indent=1) + "\n", encoding="utf-8")
     print(report(outcome))
-    if is_whole:
+    if is_full_run:
         draw(outcome["measurements"], PICTURE)
 
 
 def take_turns(chosen: list[Contender], repetitions: int, settings: dict[str, Any]) -> Iterator[Measurement]:
-    """Everyone once, then everyone again: whatever slows the machine down for a while slows everyone."""
+    """Measure everyone once, then everyone again, so that a temporary slowdown of the machine affects all."""
     durations: dict[tuple[str, str], float] = {}
     turns = [contender for _ in range(repetitions) for contender in chosen]
     with tempfile.TemporaryDirectory() as folder:
@@ -71,12 +71,15 @@ def take_turns(chosen: list[Contender], repetitions: int, settings: dict[str, An
             durations[contender.name, contender.threads] = time.monotonic() - began
             unknown = fmean(durations.values())
             left = sum(durations.get((turn.name, turn.threads), unknown) for turn in turns[number:])
-            print(f"[{number}/{len(turns)}] {told(measurement)}; {timedelta(seconds=round(left))} left", flush=True)
+            print(
+                f"[{number}/{len(turns)}] {summary_line(measurement)}; {timedelta(seconds=round(left))} left",
+                flush=True,
+            )
             yield measurement
 
 
-def told(measurement: Measurement) -> str:
-    """One measurement in a line."""
+def summary_line(measurement: Measurement) -> str:
+    """One line about a measurement."""
     who = f"{measurement['name']} ({measurement['threads']} threads)".replace("one threads", "one thread")
     if "failed" in measurement:
         return f"{who} failed: {measurement['failed']}"
@@ -86,7 +89,7 @@ def told(measurement: Measurement) -> str:
 
 
 def report(outcome: dict[str, Any]) -> str:
-    """All tables of a comparison, as Markdown."""
+    """All tables of a comparison as Markdown."""
     measurements = outcome["measurements"]
     versions: dict[str, set[str]] = {}
     for measurement in measurements:
@@ -95,7 +98,7 @@ def report(outcome: dict[str, Any]) -> str:
     packages = ", ".join(f"{package} {' and '.join(sorted(versions[package]))}" for package in sorted(versions))
     paragraphs = [
         f"{machine.in_words(outcome['machine'])}; {packages}.",
-        bars_table(at_their_best(measurements), BARS),
+        bars_table(at_best_threads(measurements), BARS),
         speeds_table(measurements),
         first_run_line(measurements),
     ]
@@ -103,7 +106,7 @@ def report(outcome: dict[str, Any]) -> str:
 
 
 def draw(measurements: list[Measurement], path: Path) -> None:
-    """One panel a task, one horizontal bar a contender, ours in color; a line from the lowest to the highest."""
+    """Draw one panel per task and one bar per contender, ours in color; lines span the lowest to highest value."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -117,7 +120,9 @@ def draw(measurements: list[Measurement], path: Path) -> None:
         for axes, (task, rows) in zip(panels, tasks.items(), strict=True):
             axes.set_title(task)
             _draw_task(axes, rows)
-        explanation = "environment steps a second, updates included  ·  × Stable-Baselines3  ·  line: lowest to highest"
+        explanation = (
+            "environment steps per second, updates included  ·  × Stable-Baselines3  ·  line: lowest to highest"
+        )
         figure.supxlabel(explanation, color=FAINT_INK, fontsize=9)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)

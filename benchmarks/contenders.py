@@ -1,4 +1,4 @@
-"""Who is compared, with which settings, and how one measurement is taken; `compare.py` lets them take turns."""
+"""The contenders of a comparison, their settings, and how one is measured; `compare.py` runs them in turns."""
 
 import json
 import os
@@ -23,8 +23,8 @@ PACKAGES = {
     "gymnax": "gymnax==0.0.9",
     "rejax": "rejax==0.1.3",
 }
-"""What the peers' environment holds, by distribution, in the order of installation: PyTorch first, so that nothing that
-comes after it brings another build."""
+"""The packages of the peers' environment in the order of installation. PyTorch comes first, so that no later package
+installs another build."""
 SETTINGS: dict[str, Any] = {
     "num_seeds": 1,
     "num_envs": 4,
@@ -40,12 +40,12 @@ SETTINGS: dict[str, Any] = {
     "hidden_sizes": [64, 64],
 }
 ONE_THREAD = {"NPROC": "1", "OMP_NUM_THREADS": "1"}
-"""One thread for XLA, and one for PyTorch."""
+"""Limits XLA and PyTorch to one thread each."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """One script with its settings; peers are measured with all threads and with one, and the better one counts."""
+    """A script with its settings. Peers are measured with all threads and with one; the faster setting counts."""
 
     name: str
     script: str
@@ -53,13 +53,13 @@ class Contender:
     python: Path = PEERS
     threads: str = "all"
     platform: str = "cpu"
-    """what JAX may compute on; empty: whatever it has"""
-    patience: float = 900.0
-    """seconds after which it is given up"""
+    """JAX's platform; empty for JAX's default"""
+    timeout: float = 900.0
+    """timeout in seconds"""
 
 
 def contenders() -> list[Contender]:
-    """Everyone, in the order of a round."""
+    """All contenders in the order of a round."""
     listed = []
 
     def ours(task: str, contender: str, engine: str, memory_size: int | None, num_seeds: int = 1) -> None:
@@ -78,7 +78,7 @@ def contenders() -> list[Contender]:
         ours(PENDULUM, f"MCPO N={size}", "native", size)
     ours(PENDULUM, "PPO, 4 seeds", "native", None, 4)
     ours(PENDULUM, "MCPO N=10, 4 seeds", "native", 10, 4)
-    # The second call of rejax compiles once more, because its first state has other types than those that follow.
+    # rejax compiles again on its second call, because its first state has other types than later ones.
     theirs(PENDULUM, "rejax PPO", "rejax_speed.py", warmup=2, iterations=30)
     for task in (PENDULUM, LUNAR_LANDER, HALF_CHEETAH):
         if task != PENDULUM:
@@ -90,7 +90,7 @@ def contenders() -> list[Contender]:
 
 
 def install_peers(torch: str) -> None:
-    """Build the peers' environment, or add what it lacks; what does not install is told and then not measured."""
+    """Create the peers' environment or add missing packages; print those that fail to install."""
     if not PEERS.exists():
         subprocess.run([sys.executable, "-m", "venv", PEERS.parent.parent], check=True)
     listing = subprocess.run([PEERS, "-m", "pip", "list", "--format=json"], check=True, capture_output=True, text=True)
@@ -100,11 +100,11 @@ def install_peers(torch: str) -> None:
             print(f"installing {requirement}", flush=True)
             done = subprocess.run([PEERS, "-m", "pip", "install", "--quiet", *shlex.split(requirement)])
             if done.returncode:
-                print(f"{requirement} did not install; whoever needs it is left out", flush=True)
+                print(f"{requirement} did not install; contenders that need it will fail", flush=True)
 
 
 def measure(contender: Contender, settings: dict[str, Any], folder: str) -> Measurement:
-    """Run one script in a fresh process within a folder, where it may leave caches and logs; if it fails, say why."""
+    """Run one script in a new process inside a folder for its caches and logs; on failure, return the reason."""
     variables = os.environ | {"JAX_PLATFORMS": contender.platform, "XDG_CACHE_HOME": folder}
     variables |= ONE_THREAD if contender.threads == "one" else {}
     argument = json.dumps(SETTINGS | contender.settings | settings | {"name": contender.name})
@@ -113,11 +113,11 @@ def measure(contender: Contender, settings: dict[str, Any], folder: str) -> Meas
     about = {"name": contender.name, "threads": contender.threads, "load_before": round(load, 2)}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, env=variables, cwd=folder, timeout=contender.patience
+            command, capture_output=True, text=True, env=variables, cwd=folder, timeout=contender.timeout
         )
         return json.loads(done.stdout.splitlines()[-1]) | about
     except subprocess.TimeoutExpired:
-        return about | {"failed": f"took longer than {contender.patience:.0f} s"}
+        return about | {"failed": f"took longer than {contender.timeout:.0f} s"}
     except (IndexError, ValueError):
-        last_line = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        last_line = (done.stderr.strip().splitlines() or ["the script printed nothing"])[-1]
         return about | {"failed": last_line.replace(str(ROOT), ".")}

@@ -1,18 +1,19 @@
-"""What the training loop costs beside the environments: steps a second end to end, and of the engine alone.
+"""Measures the overhead of the training loop: steps per second end to end, and of the engine alone.
 
 usage: python benchmarks/environments.py                      measure every task of the paper
-       python benchmarks/environments.py --tasks NAME ...     measure these
-       python benchmarks/environments.py --table              print what was measured as Markdown
+       python benchmarks/environments.py --tasks NAME ...     measure only these tasks
+       python benchmarks/environments.py --table              print the saved results as Markdown
 
-Options: --repetitions COUNT and --results FILE. With --quick rollouts are short, to see that everything runs; nothing
-is then kept unless --results says where.
+Options: --repetitions COUNT and --results FILE. --quick uses short rollouts to check that everything runs; it saves
+only to the file given by --results.
 
-The engine alone takes random actions: EnvPool stepped from Python, in its synchronous mode, and environments in JAX by
-one compiled scan. The loop trains with the paper's settings, and its records tell its speed. Engine and methods take
-turns, each in a process of its own, task after task, all of it `--repetitions` times over; the table has the medians.
+The engine alone takes random actions: EnvPool is stepped from Python in its synchronous mode, and JAX environments run
+in one compiled scan. The loop trains with the paper's settings; its speed comes from its records. Engine and methods
+take turns, each in its own process, task by task; all of it is repeated `--repetitions` times, and the table has the
+medians.
 
-What we hold ourselves to: where the engine alone makes fewer than 10,000 steps a second, the loop costs less time than
-the environments. Then end to end there are at least half as many steps a second as of the engine alone.
+Our claim: if the engine alone makes fewer than 10,000 steps per second, the loop takes less time than the environments.
+The end-to-end speed is then at least half the speed of the engine.
 """
 
 import argparse
@@ -44,18 +45,18 @@ RESULTS = Path(__file__).parent.parent / "results" / "benchmarks" / "environment
 ENGINE = "engine alone"
 METHODS = ("PPO ε=0.2", "MCPO N=10")
 FAST = 10_000
-"""The steps a second from which on the claim says nothing of an engine."""
+"""The claim applies to engines that make fewer steps per second than this."""
 ENGINE_SECONDS, LOOP_SECONDS = 2.0, 5.0
-"""How long an engine is measured; and the loop makes as many iterations as its engine alone would in the latter."""
-WARM_UP, FEWEST, MOST = 2, 3, 20
-"""Iterations: those that are left out, and the limits of those that count."""
+"""How long to measure the engine, and the time whose engine steps give the number of training iterations."""
+WARM_UP, MIN_ITERATIONS, MAX_ITERATIONS = 2, 3, 20
+"""Iterations: warm-up, and the minimum and maximum number that are measured."""
 NUM_ACTIONS = 64
-"""EnvPool's random actions are drawn beforehand, for so many steps, and repeated."""
+"""The number of steps whose random actions for EnvPool are drawn in advance and then repeated."""
 QUICK_HORIZON = 32
 
 
 def engine_speed(task: Task, seconds: float) -> float:
-    """Steps a second of a task's environments, all together."""
+    """Steps per second of all environments of a task together."""
     play, num_steps = (from_jax if engine_of(task.env_id) == "native" else from_envpool)(task)
     play()
     began, rounds = time.perf_counter(), 0
@@ -66,7 +67,7 @@ def engine_speed(task: Task, seconds: float) -> float:
 
 
 def from_envpool(task: Task) -> tuple[Callable[[], None], int]:
-    """A function that steps the environments, and how often it does."""
+    """A function that steps the environments, and its number of steps per call."""
     pool = Pool(task.env_id, [0], task.num_envs)
     rows = [pool.action(row) for row in random_actions(pool.spec, (NUM_ACTIONS, task.num_envs))]
     pool.raw.reset()
@@ -79,7 +80,7 @@ def from_envpool(task: Task) -> tuple[Callable[[], None], int]:
 
 
 def from_jax(task: Task) -> tuple[Callable[[], None], int]:
-    """The same for environments in JAX."""
+    """The same for JAX environments."""
     environment: Any = make(task.env_id, [0], task.num_envs)
     actions = random_actions(environment.spec, (task.horizon, 1, task.num_envs))
     scan = jax.jit(lambda state, actions: jax.lax.scan(environment.step, state, actions))
@@ -100,29 +101,29 @@ def random_actions(spec: EnvSpec, axes: tuple[int, ...]) -> np.ndarray:
 
 
 def loop_speed(task: Task, method_name: str, num_iterations: int) -> dict[str, float]:
-    """What the records of a training run say, as medians over its iterations but the first."""
+    """The medians of a training run's records, without the warm-up iterations."""
     run = task.run(method(method_name))
     run = replace(run, total_timesteps=(WARM_UP + num_iterations) * run.batch_size)
     records = train(run, quiet=True).records[WARM_UP:]
     measured = {
         "fps": [record["time/fps"] for record in records],
-        # Only the policy acts, nothing learns.
+        # Collecting only, without updates.
         "collect_fps": [record["time/fps"] / (1 - record["time/update_share"]) for record in records],
         "update_share": [record["time/update_share"] for record in records],
-        # Where environments are stepped from Python.
+        # Only recorded if environments are stepped from Python.
         "environment_share": [record.get("time/environment_share") for record in records],
     }
     return {name: round(median(values), 3) for name, values in measured.items() if None not in values}
 
 
 def num_iterations(task: Task, fps: float) -> int:
-    wanted = round(LOOP_SECONDS * fps / (task.num_envs * task.horizon))
-    return min(max(wanted, FEWEST), MOST)
+    count = round(LOOP_SECONDS * fps / (task.num_envs * task.horizon))
+    return min(max(count, MIN_ITERATIONS), MAX_ITERATIONS)
 
 
 def measure(names: list[str], repetitions: int, quick: bool, path: Path | None) -> dict[str, Any]:
-    """Measure tasks, and keep what is known after each measurement: beside what is kept of other tasks, if there is."""
-    kept = kept_so_far(path)
+    """Measure tasks, and save after each measurement; earlier results of other tasks are kept."""
+    kept = load_results(path)
     tasks = {name: replace(task(name), horizon=QUICK_HORIZON) if quick else task(name) for name in names}
     kept["tasks"] |= {name: {"engine": engine_of(own.env_id), "num_envs": own.num_envs} for name, own in tasks.items()}
     plan = [(name, what) for _ in range(repetitions) for name in names for what in (ENGINE, *METHODS)]
@@ -130,10 +131,10 @@ def measure(names: list[str], repetitions: int, quick: bool, path: Path | None) 
     for number, (name, what) in enumerate(plan):
         began, cell = time.perf_counter(), kept["tasks"][name].setdefault(what, {})
         if what == ENGINE:
-            found = {"fps": round(apart(engine_speed, tasks[name], 0 if quick else ENGINE_SECONDS), 1)}
+            found = {"fps": round(in_own_process(engine_speed, tasks[name], 0 if quick else ENGINE_SECONDS), 1)}
         else:
             count = 1 if quick else num_iterations(tasks[name], kept["tasks"][name][ENGINE]["fps"][-1])
-            found = apart(loop_speed, tasks[name], what, count)
+            found = in_own_process(loop_speed, tasks[name], what, count)
         for metric, value in found.items():
             cell.setdefault(metric, []).append(value)
         took[name, what] = time.perf_counter() - began
@@ -145,8 +146,8 @@ def measure(names: list[str], repetitions: int, quick: bool, path: Path | None) 
     return kept
 
 
-def apart(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function in a process of its own: how JAX uses cores and memory is settled once in a process."""
+def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a new process, because JAX fixes its use of cores and memory once per process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
         return processes.submit(function, *arguments).result()
 
@@ -155,16 +156,16 @@ def device_kind() -> str:
     return jax.devices()[0].device_kind
 
 
-def kept_so_far(path: Path | None) -> dict[str, Any]:
-    """What a file holds, or nothing yet; measurements of different machines do not go into one file."""
+def load_results(path: Path | None) -> dict[str, Any]:
+    """Earlier results from the file, if any. One file cannot mix measurements of different machines."""
     here = {
         "machine": machine.describe(),
-        "device": apart(device_kind),
+        "device": in_own_process(device_kind),
         "versions": {name: version(name) for name in ("jax", "envpool", "gymnasium")},
     }
     kept = read(path) if path and path.exists() else here | {"tasks": {}}
     if any(kept[name] != value for name, value in here.items()):
-        sys.exit(f"{path} was measured on another machine or with other versions; choose another file by --results")
+        sys.exit(f"{path} was measured on another machine or with other versions; choose another file with --results")
     return kept
 
 
@@ -178,7 +179,7 @@ def write(kept: dict[str, Any], path: Path) -> None:
 
 
 def print_table(kept: dict[str, Any]) -> None:
-    """A row for each task that was measured."""
+    """Print one row per measured task."""
     versions = ", ".join(f"{name} {number}" for name, number in kept["versions"].items())
     print(f"{machine.in_words(kept['machine'])}; learning on {kept['device']}; {versions}. Steps a second:\n")
     columns = ["task", "environments", ENGINE, "collecting"]

@@ -1,11 +1,11 @@
-"""How many kernels a GPU is handed for one update, and for one step of the environments: counted in a profile.
+"""Counts the GPU kernels that one update and one environment step launch, in a profile.
 
-usage: python benchmarks/launches.py [METHOD ...]     PPO, or MCPO with so many policies; by default PPO 10 1000
-       python benchmarks/launches.py --table          what was kept, as Markdown
+usage: python benchmarks/launches.py [METHOD ...]     PPO, or the memory size of MCPO; default: PPO 10 1000
+       python benchmarks/launches.py --table          print the saved results as Markdown
 
-XLA hands over a whole turn of a loop at once, as a command buffer, in which kernels cannot be told apart. So command
-buffers are off while kernels are counted, and the times of kernels are theirs alone, without what lies between them.
-Native Pendulum, one seed. All of it is kept in results/benchmarks/launches-<device>.json.
+XLA launches a whole loop iteration as one command buffer, in which a profile does not show single kernels. Command
+buffers are therefore disabled while counting. Times are those of the kernels, without the gaps between them. The task
+is native Pendulum with one seed. Results are saved in results/benchmarks/launches-<device>.json.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from contenders import SETTINGS
-from scaling import FOLDER, NUM_MINIBATCHES, device_in_use, in_own_process, kept_in
+from scaling import FOLDER, NUM_MINIBATCHES, device_in_use, in_own_process, results_path
 
 PPO = "PPO"
 NO_COMMAND_BUFFERS = "--xla_gpu_enable_command_buffer="
@@ -25,13 +25,13 @@ ITERATIONS = 2
 NUM_ENVS, HORIZON = SETTINGS["num_envs"], SETTINGS["horizon"]
 NUM_UPDATES = SETTINGS["num_epochs"] * NUM_MINIBATCHES
 PARTS = {"jit__learn": ("an update", NUM_UPDATES), "jit_collect": ("a step", HORIZON)}
-"""The compiled programs of an iteration, and what each repeats how often."""
+"""Compiled program → the repeated unit and its number of repetitions per iteration."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("methods", nargs="*", default=[PPO, "10", "1000"], metavar="METHOD")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the outcome is kept")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder for the results")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.table:
@@ -39,9 +39,9 @@ def main() -> None:
         return print("\n\n".join(table(json.loads(path.read_text(encoding="utf-8"))) for path in files))
     device = in_own_process(device_in_use)
     if device["platform"] == "cpu":
-        parser.error("JAX has no GPU here, and a CPU is handed no kernels; run it where jax.devices() shows a GPU")
+        parser.error("JAX has no GPU here; run this where jax.devices() shows a GPU")
     outcome: dict[str, Any] = {"device": device, "methods": {}}
-    path = kept_in(options.folder, "launches", device)
+    path = results_path(options.folder, "launches", device)
     for method in options.methods:
         name = PPO if method == PPO else f"MCPO N={method}"
         outcome["methods"][name] = in_own_process(count, None if method == PPO else int(method))
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def count(memory_size: int | None) -> dict[str, dict[str, float]]:
-    """Kernels and copies for each thing that is repeated, and the microseconds they run, of a short training."""
+    """Kernels, copies and microseconds per update and per step, in a short training run."""
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {NO_COMMAND_BUFFERS}"
     import jax
 
@@ -87,11 +87,11 @@ def count(memory_size: int | None) -> dict[str, dict[str, float]]:
 
 
 def table(outcome: dict[str, Any]) -> str:
-    """What was counted, as Markdown."""
+    """The counts as Markdown."""
     rows = [
-        f"| {method} | {part} | {told['kernels']:.1f} | {told['copies']:.1f} | {told['microseconds']:.0f} µs |"
+        f"| {method} | {part} | {counts['kernels']:.1f} | {counts['copies']:.1f} | {counts['microseconds']:.0f} µs |"
         for method, parts in outcome["methods"].items()
-        for part, told in parts.items()
+        for part, counts in parts.items()
     ]
     head = [f"| {outcome['device']['name']} | for | kernels | copies | they run |", "|---|---|---|---|---|"]
     return "\n".join(head + rows)

@@ -1,10 +1,10 @@
-"""What the methods learn: trains them on the tasks of `docs/learning.md`, keeps outcomes in `results/bootstrapped/`.
+"""Trains the methods on the tasks of `docs/learning.md`, and saves the outcomes in `results/bootstrapped/`.
 
-usage: python benchmarks/learning.py [PART OF A NAME ...]     one run by its name, or all whose name contains all parts
-       python benchmarks/learning.py --table                  print the kept outcomes as Markdown
-       python benchmarks/learning.py --curves                 draw them into docs/
+usage: python benchmarks/learning.py [PART OF A NAME ...]     train one run by its name, or all that contain all parts
+       python benchmarks/learning.py --table                  print the saved outcomes as Markdown
+       python benchmarks/learning.py --curves                 plot the saved outcomes into docs/
 
-Options: --seed FIRST and --num-seeds COUNT train other seeds than a run's own, --results FOLDER keeps them elsewhere.
+Options: --seed FIRST and --num-seeds COUNT select other seeds, --results FOLDER saves the outcomes elsewhere.
 """
 
 import argparse
@@ -31,8 +31,8 @@ def planned() -> dict[str, Run]:
 
     def plan(task_name: str, *methods: str, **settings: int) -> None:
         for name in methods:
-            alone = ", one actor" if settings.get("num_envs") == 1 else ""
-            runs[f"{task_name} {name}{alone}"] = task(task_name).run(method(name), **{"num_seeds": 3} | settings)
+            suffix = ", one actor" if settings.get("num_envs") == 1 else ""
+            runs[f"{task_name} {name}{suffix}"] = task(task_name).run(method(name), **{"num_seeds": 3} | settings)
 
     plan("pendulum", "MCPO N=10", "PPO ε=0.2", num_seeds=5)
     plan("lunar-lander", "MCPO N=10", "MCPO N=10 literal", "PPO ε=0.2")
@@ -40,7 +40,7 @@ def planned() -> dict[str, Run]:
     plan("unlock", "MCPO N=10", "MCPO N=10 literal", "PPO ε=0.2", num_seeds=10)
     for name in ("hopper", "half-cheetah"):
         plan(name, "MCPO N=10", "MCPO N=40", "MCPO N=40 literal", "PPO ε=0.2", total_timesteps=MILLION)
-        # With 16 actors a million steps are 30 iterations, and no method comes far; with one they are 488.
+        # With 16 actors, a million steps are only 30 iterations, too few for any method; with one actor they are 488.
         plan(name, "MCPO N=10", "MCPO N=10 literal", "PPO ε=0.2", total_timesteps=MILLION, num_envs=1)
     plan("breakout", "MCPO N=10", "PPO ε=0.2", total_timesteps=3 * MILLION, num_seeds=1)
     return runs
@@ -60,10 +60,12 @@ def main() -> None:
     if options.curves:
         return draw(read(options.results))
     others = {name: value for name in ("seed", "num_seeds") if (value := getattr(options, name)) is not None}
-    runs, wanted = planned(), " ".join(options.parts)
-    chosen = [wanted] if wanted in runs else [name for name in runs if all(part in name for part in options.parts)]
+    runs, requested = planned(), " ".join(options.parts)
+    chosen = (
+        [requested] if requested in runs else [name for name in runs if all(part in name for part in options.parts)]
+    )
     if not chosen:
-        parser.error(f"no run is called {wanted!r}; there is {', '.join(runs)}")
+        parser.error(f"there is no run {requested!r}; choose from {', '.join(runs)}")
     for name in chosen:
         began = time.perf_counter()
         run = replace(runs[name], **others)
@@ -84,7 +86,7 @@ def print_table(outcomes: list[Outcome]) -> None:
 
 
 def draw(outcomes: list[Outcome]) -> None:
-    """One picture a task, all its methods in it."""
+    """Draw one plot per task with all its methods."""
     for name in TASKS:
         curves = {
             outcome.method: [

@@ -1,4 +1,4 @@
-"""What a measurement ran on, in words that fit into a published file: no host names, no paths."""
+"""A description of the machine for published results, without host names and paths."""
 
 import os
 import platform
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def describe() -> dict[str, Any]:
-    """Processor, cores that this process may use, memory, system and Python."""
+    """The processor, the cores available to this process, memory, system and Python version."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
@@ -20,7 +20,7 @@ def describe() -> dict[str, Any]:
 
 
 def in_words(machine: dict[str, Any]) -> str:
-    """The description as one line of prose."""
+    """The description as one line of text."""
     cores = f"{machine['cores']} core{'s' if machine['cores'] != 1 else ''}"
     return (
         f"{machine['processor']}, {cores}, {machine['memory_gb']} GB, {machine['system']}, Python {machine['python']}"

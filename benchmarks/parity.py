@@ -1,8 +1,8 @@
-"""PPO and TRPO against Stable-Baselines3's: same task, same settings, the seeds of both in one table.
+"""Compares our PPO and TRPO with Stable-Baselines3's on the same task, with the same settings and number of seeds.
 
-usage: python benchmarks/parity.py            trains what `results/parity.json` does not hold yet, then prints the table
+usage: python benchmarks/parity.py            train what is missing in `results/parity.json`, then print the table
 
-The peers are installed into `.venv-peers` on the first call; PyTorch stays out of the project's own environment.
+The peers are installed into `.venv-peers` on the first call, so that the project's own environment has no PyTorch.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def peer_python() -> Path:
     python = PEERS / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", PEERS], check=True)
-        for package in PACKAGES:  # PyTorch first: what comes after it must not bring another build
+        for package in PACKAGES:  # PyTorch first, so that no later package installs another build
             subprocess.run([python, "-m", "pip", "install", "--quiet", package], check=True)
     return python
 

@@ -1,4 +1,4 @@
-"""The parts of an iteration by themselves, on arrays of the real shapes, and what mathematics asks for each.
+"""The parts of an iteration in isolation, on arrays of the real shapes, with their operation and byte counts.
 
 `benchmarks/breakdown.py` times them.
 """
@@ -23,17 +23,17 @@ from trustax.types import Rollout
 
 NUM_ENVS, HORIZON, NUM_EPOCHS, NUM_MINIBATCHES = 4, 2048, 10, 64
 NUM_UPDATES = NUM_EPOCHS * NUM_MINIBATCHES
-NEXT_TO_NOTHING = 1e-20
-"""Each repetition changes the next one's input by its result times this, so that none can be left out."""
+TINY = 1e-20
+"""Each repetition adds its result times this to the next input, so that the compiler cannot remove it."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of an iteration: a step from carry to carry, and what mathematics asks of the machine for it."""
+    """A part of an iteration: a function from carry to carry, and the work that it needs at least."""
 
     name: str
     times: int
-    """how often in an iteration"""
+    """calls per iteration"""
     carry: Any
     step: Callable[[Any], Any]
     operations: float
@@ -41,7 +41,7 @@ class Part:
 
 
 class Work:
-    """The operations of a network's matrix products on a number of samples."""
+    """The number of floating-point operations of a network's matrix products."""
 
     def __init__(self, architecture: Architecture) -> None:
         spec, hidden = architecture.spec, architecture.hidden_sizes
@@ -55,7 +55,7 @@ class Work:
         return 2 * samples * (self.actor + critic * self.critic)
 
     def backward(self, samples: int, critic: bool = True) -> float:
-        """The gradients of all weights, and of all inputs but the observations."""
+        """The gradients of all weights and of all inputs except the observations."""
         return 2 * self.forward(samples, critic) - 2 * samples * self.first * (1 + critic)
 
 
@@ -64,7 +64,7 @@ def bytes_of(*trees: Any) -> int:
 
 
 def rollout_of(spec: tx.EnvSpec) -> Rollout:
-    """Random numbers in the shapes of a rollout."""
+    """A rollout of random numbers."""
     keys = jax.random.split(jax.random.key(0), 3)
     shape = (HORIZON, NUM_ENVS)
     return Rollout(
@@ -78,7 +78,7 @@ def rollout_of(spec: tx.EnvSpec) -> Rollout:
 
 
 def loss_of(policy: Policy, minibatch: Any, clipped: bool) -> Callable[[Any], Any]:
-    """What PPO and MCPO minimize in θ, on one minibatch; MCPO with one of its two trust regions, which cost alike."""
+    """The loss of PPO or MCPO in θ on one minibatch; MCPO has one of its two trust regions, which cost the same."""
 
     def loss(parameters: Any) -> Any:
         distribution, value = Policy(parameters, policy.architecture).batch(minibatch.observation)
@@ -94,7 +94,7 @@ def loss_of(policy: Policy, minibatch: Any, clipped: bool) -> Callable[[Any], An
 
 
 def parts_of(spec: tx.EnvSpec, memory_size: int | None) -> list[Part]:
-    """The parts of an MCPO iteration with so large a memory, or of a PPO iteration where that is None."""
+    """The parts of an MCPO iteration with this memory size, or of a PPO iteration if it is None."""
     policy = jax.jit(Architecture(spec).init)(jax.random.key(0))
     rollout = rollout_of(spec)
     batch = jax.jit(partial(make_batch, discount=0.99, gae_lambda=0.95))(policy, rollout)
@@ -104,12 +104,12 @@ def parts_of(spec: tx.EnvSpec, memory_size: int | None) -> list[Part]:
 
 
 def batch_parts(policy: Policy, rollout: Rollout, batch: Any) -> list[Part]:
-    """What is done once an iteration, between the rollout and the updates."""
+    """The parts that run once per iteration, between rollout and updates."""
     num_samples = (HORIZON + 1) * NUM_ENVS
 
     def estimate(parameters: Any) -> Any:
         made = make_batch(Policy(parameters, policy.architecture), rollout, discount=0.99, gae_lambda=0.95)
-        return parameters + NEXT_TO_NOTHING * sum(jnp.sum(leaf) for leaf in jax.tree.leaves(made))
+        return parameters + TINY * sum(jnp.sum(leaf) for leaf in jax.tree.leaves(made))
 
     def gather(total: Any) -> Any:
         def touch(total: Any, minibatch: Any, _: Any) -> Any:
@@ -127,12 +127,12 @@ def batch_parts(policy: Policy, rollout: Rollout, batch: Any) -> list[Part]:
 
 
 def learner_parts(policy: Policy, minibatch: Any, clipped: bool) -> list[Part]:
-    """What every first-order method does in an update."""
+    """The parts of an update that every first-order method has."""
     theta, size, work = policy.parameters, minibatch.advantage.shape[0], Work(policy.architecture)
     gradient_of = jax.grad(loss_of(policy, minibatch, clipped))
 
     def learn(parameters: Any) -> Any:
-        return parameters - NEXT_TO_NOTHING * gradient_of(parameters)
+        return parameters - TINY * gradient_of(parameters)
 
     operations = work.forward(size) + work.backward(size)
     moved = 2 * theta.nbytes + bytes_of(minibatch)
@@ -143,36 +143,36 @@ def learner_parts(policy: Policy, minibatch: Any, clipped: bool) -> list[Part]:
 
 
 def adam(carry: Any) -> Any:
-    """A step of Adam down a gradient that is no constant, so that nothing of it can be done before the loop."""
+    """A step of Adam with a varying gradient, so that the compiler cannot hoist it out of the loop."""
     parameters, state = carry
     return adam_step(parameters, jax.tree.map(lambda x: 1e-3 * x, parameters), state, 3e-4, 0.5)[:2]
 
 
 def mcpo_parts(policy: Policy, minibatch: Any, memory_size: int) -> list[Part]:
-    """What MCPO adds: the virtual policy, the look back after the step, the memory."""
+    """The parts that MCPO adds: the virtual policy, the forward pass after the step, and the memory."""
     theta, architecture, work = policy.parameters, policy.architecture, Work(policy.architecture)
     size, seen = minibatch.advantage.shape[0], bytes_of(minibatch)
     memory = PolicyMemory.init(memory_size, theta)
     attention = Attention.init(jax.random.key(1), 12, memory_size)
-    context, kept = jnp.linspace(-1.0, 1.0, 12), jnp.ones(memory_size)
+    context, dropout_mask = jnp.linspace(-1.0, 1.0, 12), jnp.ones(memory_size)
 
     def evaluate(parameters: Any) -> Any:
         distribution, value = Policy(parameters, architecture).batch(minibatch.observation)
-        said = jnp.sum(distribution.log_prob(minibatch.action)) + jnp.sum(value)
-        return parameters + NEXT_TO_NOTHING * said
+        total = jnp.sum(distribution.log_prob(minibatch.action)) + jnp.sum(value)
+        return parameters + TINY * total
 
-    def look_back(parameters: Any) -> Any:
+    def forward_after_step(parameters: Any) -> Any:
         distribution, _ = Policy(parameters, architecture).batch(minibatch.observation)
-        return parameters + NEXT_TO_NOTHING * jnp.sum(distribution.kl(minibatch.old_distribution))
+        return parameters + TINY * jnp.sum(distribution.kl(minibatch.old_distribution))
 
     def mix(attention: Attention) -> Attention:
         def loss_of(attention: Attention) -> Any:
-            mixed = Policy(memory.mix(attention(context, memory.filled, kept)), architecture)
+            mixed = Policy(memory.mix(attention(context, memory.filled, dropout_mask)), architecture)
             distribution, _ = mixed.batch(minibatch.observation)
             ratio = jnp.exp(distribution.log_prob(minibatch.action) - minibatch.old_log_prob)
             return -jnp.mean(ratio * minibatch.advantage)
 
-        return jax.tree.map(lambda x, g: x - NEXT_TO_NOTHING * g, attention, jax.grad(loss_of)(attention))
+        return jax.tree.map(lambda x, g: x - TINY * g, attention, jax.grad(loss_of)(attention))
 
     def write(memory: PolicyMemory) -> PolicyMemory:
         return memory.write(theta, memory.position, memory.position >= 0)
@@ -182,7 +182,14 @@ def mcpo_parts(policy: Policy, minibatch: Any, memory_size: int) -> list[Part]:
     return [
         Part("ψ_old forward", NUM_UPDATES, theta, evaluate, work.forward(size), theta.nbytes + seen),
         Part("ψ mix, forward, backward", NUM_UPDATES, attention, mix, mixing, 2 * memory.policies.nbytes + seen),
-        Part("θ forward after the step", NUM_UPDATES, theta, look_back, work.forward(size, False), theta.nbytes + seen),
+        Part(
+            "θ forward after the step",
+            NUM_UPDATES,
+            theta,
+            forward_after_step,
+            work.forward(size, False),
+            theta.nbytes + seen,
+        ),
         Part("Adam of φ", NUM_UPDATES, adam_carry, adam, 0, 7 * bytes_of(attention)),
         Part("memory write", NUM_UPDATES, memory, write, 0, 2 * theta.nbytes),
     ]

@@ -1,6 +1,7 @@
-"""What `scaling.py` has measured, of all devices: tables, the bars of one GPU, and a picture. Nothing is measured here.
+"""Tables and a plot of the results of `scaling.py` on all devices, and the performance targets of one GPU.
 
-A measurement names its `part`, the `size` that was varied, the `method`, and `steps_per_second`, or why it `failed`.
+A measurement has its `part`, the varied `size`, the `method`, and either `steps_per_second` or why it `failed`. This
+module measures nothing.
 """
 
 from pathlib import Path
@@ -17,7 +18,7 @@ PARTS = {
     "environments": "environments of each seed",
     "horizon": "steps of a rollout",
 }
-"""What is varied, and how it is called."""
+"""The varied quantities and their labels."""
 BARS_OF = {
     "NVIDIA H200": [
         Bar("MCPO N=10, 10 seeds, steps/s", 0.5, 1, lambda ms: _millions(ms, "seeds", 10), " million"),
@@ -28,13 +29,13 @@ BARS_OF = {
 
 
 def speeds(measurements: list[Measurement], part: str, method: str) -> dict[int, float]:
-    """By size, the median of what was measured, in steps a second; what failed is left out."""
+    """Size → median steps per second, without failed measurements."""
     chosen = [m for m in measurements if (m["part"], m["method"]) == (part, method) and "steps_per_second" in m]
     return {m["size"]: median(m["steps_per_second"]) for m in chosen}
 
 
 def speed(measurements: list[Measurement], part: str, size: int, method: str = MCPO) -> float | None:
-    """One of them; None where there is none."""
+    """The median steps per second at one size; None if it was not measured."""
     return speeds(measurements, part, method).get(size)
 
 
@@ -49,7 +50,7 @@ def _ratio(measurements: list[Measurement], these: tuple[str, int], those: tuple
 
 
 def tables(devices: list[dict[str, Any]]) -> str:
-    """The bars of a device that has some, and all speeds, as Markdown."""
+    """The performance targets of devices that have any, and all speeds, as Markdown."""
     bars = [
         bars_table(device["measurements"], BARS_OF[name], name)
         for device in devices
@@ -59,7 +60,7 @@ def tables(devices: list[dict[str, Any]]) -> str:
 
 
 def _table(devices: list[dict[str, Any]], part: str) -> str:
-    """A row for each method and device, a column for each size."""
+    """A table with one row per method and device and one column per size."""
     from trustax.cli.formatting import short_count
 
     sizes = sorted({m["size"] for device in devices for m in device["measurements"] if m["part"] == part})
@@ -73,7 +74,7 @@ def _table(devices: list[dict[str, Any]], part: str) -> str:
 
 
 def draw(devices: list[dict[str, Any]], path: Path) -> None:
-    """Small multiples: a panel a part, a line a method and device, both axes logarithmic."""
+    """Draw one panel per part and one line per method and device on log-log axes."""
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
@@ -98,7 +99,7 @@ def draw(devices: list[dict[str, Any]], path: Path) -> None:
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
                 axis.set_minor_formatter("")
-        panels[0].set_ylabel("environment steps a second")
+        panels[0].set_ylabel("environment steps per second")
         figure.legend(lines.values(), lines.keys(), loc="outside upper left", ncols=len(lines))
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)

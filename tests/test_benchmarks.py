@@ -1,4 +1,4 @@
-"""The benchmarks' own arithmetic: medians, ratios, bars, tables, turns. No peer runs here."""
+"""The arithmetic of the benchmarks: medians, ratios, targets, tables, turns. No peer runs here."""
 
 import json
 import platform
@@ -26,22 +26,22 @@ def measured(name: str, *speeds: float, threads: str = "all", memory: float = 50
 
 
 def verdicts(measurements: list[dict[str, Any]]) -> dict[str, str]:
-    table = bars.bars_table(bars.at_their_best(measurements), bars.BARS)
+    table = bars.bars_table(bars.at_best_threads(measurements), bars.BARS)
     rows = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
     return {row[0]: row[-1] for row in rows}
 
 
-def test_a_ratio_is_that_of_the_medians_and_the_peer_has_its_better_thread_setting() -> None:
+def test_a_ratio_uses_medians_and_the_faster_thread_setting_of_a_peer() -> None:
     peer = measured(SB3, 900.0, 1000.0, 9000.0) + measured(SB3, 2000.0, 1900.0, 100.0, threads="one")
     ours = measured(MCPO, 38_000.0, 1.0, 40_000.0)
-    best = bars.at_their_best(peer + ours)
+    best = bars.at_best_threads(peer + ours)
     assert {m["threads"] for m in best if m["name"] == SB3} == {"one"}
     assert bars.ratio(best, MCPO, SB3) == 38_000 / 1900
     assert bars.ratio(best, MCPO, "Pendulum-v1: nobody") is None
 
 
 @pytest.mark.parametrize(("speed", "verdict"), [(13.9, "no"), (14.0, "must"), (24.9, "must"), (25.0, "aim")])
-def test_a_bar_says_what_was_reached(speed: float, verdict: str) -> None:
+def test_a_bar_reports_what_was_reached(speed: float, verdict: str) -> None:
     assert verdicts(measured(SB3, 1.0) + measured(MCPO, speed))["MCPO N=10 / Stable-Baselines3 PPO"] == verdict
 
 
@@ -51,14 +51,14 @@ def test_less_memory_is_better_and_the_worst_run_counts(memory: float, verdict: 
     assert verdicts(runs)["peak memory of MCPO N=10"] == verdict
 
 
-def test_every_bar_is_about_contenders_that_exist() -> None:
+def test_every_bar_refers_to_existing_contenders() -> None:
     everyone = [m for c in contenders.contenders() for m in measured(c.name, 1000.0, threads=c.threads)]
     waited = {"name": bars.FIRST_RUN, "threads": "all", "cold_seconds": 9.0, "warm_seconds": 2.5}
     assert "not measured" not in verdicts([*everyone, waited]).values()
     assert set(verdicts([]).values()) == {"not measured"}
 
 
-def test_the_table_of_speeds_has_the_fastest_first_and_leaves_out_what_failed() -> None:
+def test_the_table_of_speeds_is_sorted_and_excludes_failures() -> None:
     failed = {"name": "Pendulum-v1: rejax PPO", "threads": "all", "failed": "it is not installed"}
     table = bars.speeds_table([*measured(SB3, 2000.0, 1000.0), *measured(MCPO, 30_000.0), failed])
     assert table.splitlines()[2:] == [
@@ -74,7 +74,7 @@ def test_contenders_take_turns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert "[4/4] b (all threads): 5 steps/s, 500 MB; 0:00:00 left" in capsys.readouterr().out
 
 
-def test_a_measurement_is_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_measurement_runs_in_its_own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contenders, "SCRIPTS", tmp_path)
     echo = "import json, os, sys; print(json.dumps(json.loads(sys.argv[1]) | {'NPROC': os.environ.get('NPROC')}))"
     (tmp_path / "echo.py").write_text(f"print('something else')\n{echo}")
@@ -90,7 +90,7 @@ def test_a_measurement_is_a_process_of_its_own(tmp_path: Path, monkeypatch: pyte
     assert run("broken.py", "all")["failed"] == "RuntimeError: no such environment"
 
 
-def test_a_report_is_made_of_what_was_kept_and_names_no_host() -> None:
+def test_a_report_is_made_from_saved_results_without_the_host_name() -> None:
     versions = {"versions": {"jax": "0.10.2"}}
     outcome = {"machine": machine.describe(), "measurements": [m | versions for m in measured(SB3, 1.0, 2.0)]}
     report = compare.report(json.loads(json.dumps(outcome)))
@@ -99,7 +99,7 @@ def test_a_report_is_made_of_what_was_kept_and_names_no_host() -> None:
     assert platform.node() not in json.dumps(outcome)
 
 
-def test_scaling_replaces_a_measurement_of_the_same_kind() -> None:
+def test_scaling_replaces_an_earlier_measurement_of_the_same_kind() -> None:
     def of(part: str, size: int, speed: float) -> dict[str, Any]:
         return {"part": part, "size": size, "method": "PPO", "steps_per_second": [speed]}
 
@@ -107,7 +107,7 @@ def test_scaling_replaces_a_measurement_of_the_same_kind() -> None:
     assert kept == [of("memory", 10, 3.0), of("seeds", 2, 9.0)]
 
 
-def test_scaling_has_a_column_for_each_size_and_a_row_for_each_method_and_device() -> None:
+def test_scaling_has_one_column_per_size_and_one_row_per_method_and_device() -> None:
     def of(part: str, size: int, method: str, *speeds: float) -> dict[str, Any]:
         outcome = {"steps_per_second": list(speeds)} if speeds else {"failed": "it took too long"}
         return {"part": part, "size": size, "method": method} | outcome
@@ -126,14 +126,14 @@ def test_scaling_has_a_column_for_each_size_and_a_row_for_each_method_and_device
     ]
 
 
-def test_the_floor_is_the_slower_of_computing_and_moving() -> None:
+def test_the_floor_is_the_larger_of_compute_and_memory_time() -> None:
     peak = breakdown.Peak(operations_per_second=1e9, bytes_per_second_in_cache=1e11, bytes_per_second=1e10)
     assert peak.floor(1e6, 1e3) == 1e-3
     assert peak.floor(0, 5e5) == 5e-6
     assert peak.floor(0, 1e9) == 0.1
 
 
-def test_parts_keep_the_shapes_of_their_carry_and_know_their_work() -> None:
+def test_parts_preserve_the_shapes_of_their_carry_and_count_operations() -> None:
     spec = tx.EnvSpec(observation_shape=(3,), actions=tx.BoxActions((-2.0,), (2.0,)))
     listed = parts.parts_of(spec, memory_size=5)
     for part in listed:
@@ -145,7 +145,7 @@ def test_parts_keep_the_shapes_of_their_carry_and_know_their_work() -> None:
     assert by_name["θ forward and backward"].operations == 128 * (6 * 2 * products - 2 * 2 * 3 * 64)
 
 
-def test_what_parts_do_not_explain_is_the_rest() -> None:
+def test_the_rest_is_the_time_outside_the_parts() -> None:
     rows = [breakdown.Row("rollout", 10, 1e-3, 1e-3), breakdown.Row("a part", 4, 5e-3, 1e-3)]
     lines = breakdown.table(rows, update=0.030).splitlines()
     assert lines[2] == "| rollout | 10 | 1000.0 | 1000.00 | 1.0 | 10.0 | 25% |"
@@ -155,7 +155,7 @@ def test_what_parts_do_not_explain_is_the_rest() -> None:
     ]
 
 
-def test_what_runs_from_a_folder_has_a_version_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_uninstalled_package_has_a_version_text(capsys: pytest.CaptureFixture[str]) -> None:
     sys.path.insert(0, str(BENCHMARKS / "peers"))
     measurement = import_module("measurement")
     measurement.report(SimpleNamespace(name="we"), ["jax", "in-no-index"], steps_per_second=1.0)

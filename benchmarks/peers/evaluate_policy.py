@@ -1,4 +1,4 @@
-"""Stable-Baselines3's `evaluate_policy` on an agent of ours; runs in the peers' environment with Trustax installed."""
+"""Runs Stable-Baselines3's `evaluate_policy` on our agent, in the peers' environment with Trustax installed."""
 
 import gymnasium
 import numpy as np

@@ -1,6 +1,6 @@
-"""What every measuring script in this folder shares: settings come in as one JSON argument, one JSON line goes out.
+"""Shared by the scripts in this folder: read the settings from one JSON argument, print the result as one JSON line.
 
-Only the standard library is used here, because the scripts run in different Python environments.
+Uses only the standard library, because the scripts run in different Python environments.
 """
 
 import json
@@ -12,12 +12,12 @@ from typing import Any
 
 
 def read_settings() -> SimpleNamespace:
-    """The first argument; `benchmarks/compare.py` says what is in it."""
+    """Read the settings from the first argument; `benchmarks/compare.py` defines them."""
     return SimpleNamespace(**json.loads(sys.argv[1]))
 
 
 def report(settings: SimpleNamespace, packages: list[str], **outcome: Any) -> None:
-    """Print the outcome of the measurement, with the process's peak memory and the versions of what was measured."""
+    """Print the measurement with the peak memory of the process and the package versions."""
     line = {"name": settings.name, **outcome, "peak_memory_mb": round(_peak_memory() / 1e6, 1)}
     print(json.dumps(line | {"versions": {package: _version(package) for package in packages}}))
 
@@ -30,5 +30,5 @@ def _version(package: str) -> str:
 
 
 def _peak_memory() -> int:
-    """In bytes; the system counts in kilobytes on Linux and in bytes on macOS."""
+    """Peak memory in bytes; `ru_maxrss` is in kilobytes on Linux and in bytes on macOS."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

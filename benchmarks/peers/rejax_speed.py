@@ -1,8 +1,8 @@
-"""Environment steps a second of PPO in rejax, environment and updates in one compiled call; gymnax tasks only.
+"""Measures the environment steps per second of rejax's PPO, with environment and updates in one compiled call.
 
-usage: rejax_speed.py SETTINGS        one JSON object
-The training iteration is timed by itself: `train` of rejax also plays 128 evaluation episodes, which are left out.
-Several seeds are mapped, as rejax's documentation does; steps of all of them are counted.
+usage: rejax_speed.py SETTINGS        one JSON object; gymnax environments only
+Only training iterations are timed, without the 128 evaluation episodes of rejax's `train`. Several seeds run under
+vmap, as in rejax's documentation; the steps of all seeds count.
 """
 
 import time

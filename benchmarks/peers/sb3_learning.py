@@ -1,7 +1,7 @@
-"""Stable-Baselines3's learning curve under the settings of `benchmarks/parity.py`; runs in the peers' environment.
+"""Trains Stable-Baselines3 with the settings of `benchmarks/parity.py`, in the peers' environment.
 
 usage: sb3_learning.py METHOD ENV_ID TOTAL_TIMESTEPS SEED
-Prints one JSON object: the mean raw return of the last 100 training episodes, and the seconds it took.
+Prints one JSON object: the mean raw return of the last 100 training episodes, and the duration in seconds.
 """
 
 import json

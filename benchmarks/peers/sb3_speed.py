@@ -1,7 +1,7 @@
-"""Environment steps a second of PPO in Stable-Baselines3, or in its JAX sibling SBX, updates included.
+"""Measures the environment steps per second of PPO in Stable-Baselines3 or SBX, its JAX version, updates included.
 
 usage: sb3_speed.py SETTINGS        one JSON object; `library` in it is stable_baselines3 or sbx
-Environments are stepped by DummyVecEnv, the default of both.
+Uses DummyVecEnv, the default of both libraries.
 """
 
 import time
@@ -19,7 +19,7 @@ PACKAGES = {
 
 
 class Clock(BaseCallback):
-    """When each iteration began, and when its rollout was complete."""
+    """Records when each rollout starts and ends."""
 
     def __init__(self) -> None:
         super().__init__()

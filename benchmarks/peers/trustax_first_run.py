@@ -1,7 +1,7 @@
-"""How long a user waits: from `trustax train …` to its first numbers, without and with kept compilations.
+"""Measures the time from `trustax train …` to its first numbers, without and with cached compilations.
 
 usage: trustax_first_run.py SETTINGS        one JSON object
-The command runs on a terminal of its own, where it shows its progress bar, and is stopped when that tells a speed.
+The command runs in a pseudo-terminal and is stopped as soon as its progress bar shows a speed.
 """
 
 import os
@@ -15,12 +15,12 @@ from pathlib import Path
 
 from measurement import read_settings, report
 
-PATIENCE = 300.0
+TIMEOUT = 300.0
 FIRST_NUMBERS = b"steps/s"
 
 
 def seconds_to_first_numbers(command: list[str], folder: str) -> float:
-    """Start the command, and stop it as soon as its progress bar shows how fast it is."""
+    """Start the command, and stop it as soon as its progress bar shows a speed."""
     controller, terminal = pty.openpty()
     variables = {name: value for name, value in os.environ.items() if not name.startswith("JAX_COMPILATION_CACHE")}
     variables |= {"XDG_CACHE_HOME": folder, "TERM": "xterm", "COLUMNS": "200"}
@@ -34,10 +34,10 @@ def seconds_to_first_numbers(command: list[str], folder: str) -> float:
         while FIRST_NUMBERS not in seen:
             try:
                 seen += os.read(controller, 4096)
-            except OSError:  # the other end is closed
+            except OSError:  # the command has exited
                 raise SystemExit(f"the command ended before it showed a speed:\n{seen.decode()}") from None
-            if time.perf_counter() - began > PATIENCE:
-                raise SystemExit(f"no speed was shown within {PATIENCE:.0f} s:\n{seen.decode()}")
+            if time.perf_counter() - began > TIMEOUT:
+                raise SystemExit(f"no speed was shown within {TIMEOUT:.0f} s:\n{seen.decode()}")
         return time.perf_counter() - began
     finally:
         process.send_signal(signal.SIGKILL)

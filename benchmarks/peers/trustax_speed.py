@@ -1,4 +1,4 @@
-"""Environment steps a second of our PPO or MCPO, all seeds together, updates and bookkeeping included.
+"""Measures the environment steps per second of our PPO or MCPO over all seeds, updates and logging included.
 
 usage: trustax_speed.py SETTINGS        one JSON object; `memory_size` in it is null for PPO
 """
