@@ -80,13 +80,13 @@ def divide_cores(cores: Sequence[int], count: int) -> list[list[int]]:
 class _Worker:
     """A process that trains one job."""
 
-    def __init__(self, job: Job, share: list[int], module: str, alone: bool) -> None:
+    def __init__(self, job: Job, share: list[int], module: str, is_only_worker: bool) -> None:
         self.job = job
         self.share = share
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._stopping = False
         # Processes can share a GPU only if the first one does not preallocate all of its memory.
-        settings = {} if alone else {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        settings = {} if is_only_worker else {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
         with _pinned(share):
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module],
@@ -152,7 +152,7 @@ class _Pool:
         self.num_finished = 0
         self._waiting = deque(jobs)
         self._free_shares = shares
-        self._alone = len(shares) == 1
+        self._is_only_worker = len(shares) == 1
         self._module = module
         self._progress = progress
         self._workers: list[_Worker] = []
@@ -175,7 +175,7 @@ class _Pool:
         while self._waiting and self._free_shares:
             job = self._waiting.popleft()
             self._progress.start(job, _completed_steps(job))
-            self._workers.append(_Worker(job, self._free_shares.pop(0), self._module, self._alone))
+            self._workers.append(_Worker(job, self._free_shares.pop(0), self._module, self._is_only_worker))
 
     def _poll(self) -> None:
         for worker in list(self._workers):
