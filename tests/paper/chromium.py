@@ -13,19 +13,19 @@ from typing import Any
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 SECONDS = 60.0
-"""How long an answer may take on a busy machine."""
+"""Timeout of an answer, long enough for a busy machine."""
 
 
 class Chromium:
-    """One page in a browser of its own; what it says, asks for and breaks is kept in `events`."""
+    """A page in a new browser; `events` has its console messages, requests and errors."""
 
     def __init__(self, profile: Path):
         assert PROGRAM is not None
         commands, self._write = os.pipe()
         self._read, answers = os.pipe()
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-pipe"]
-        # The browser reads at 3 and writes at 4. A shell puts the pipes there: a function of ours between fork and exec
-        # would not get on with JAX's threads.
+        # The browser reads from descriptor 3 and writes to 4. A shell redirects them: a `preexec_fn` between fork and
+        # exec is unsafe with JAX's threads.
         pipes = f'exec "$@" 3</dev/fd/{commands} 4>/dev/fd/{answers}'
         self._process = subprocess.Popen(
             ["sh", "-c", pipes, "sh", PROGRAM, *options, f"--user-data-dir={profile}", "about:blank"],
@@ -61,7 +61,7 @@ class Chromium:
             os.close(self._read)
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Ask for something and wait for the answer."""
+        """Send a command and wait for the answer."""
         self._count += 1
         message = {"id": self._count, "method": method, "params": parameters}
         if self._session:
@@ -74,37 +74,37 @@ class Chromium:
                 return dict(answer["result"])
 
     def open(self, address: str) -> None:
-        """Go to a page, and wait until it and its scripts are loaded."""
+        """Open a page, and wait until it and its scripts are loaded."""
         self.events.clear()
         self.send("Page.navigate", url=address)
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self._next()
 
     def run(self, script: str) -> Any:
-        """The value of a JavaScript expression in the page; a promise is waited for."""
+        """Evaluate a JavaScript expression in the page; promises are awaited."""
         answer = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def look(self, width: int = 1280, height: int = 900, theme: str = "light") -> None:
-        """The size of the window, and whether the system is light or dark."""
+    def set_window(self, width: int = 1280, height: int = 900, theme: str = "light") -> None:
+        """Set the size of the window and the color scheme."""
         self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
         self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
 
     def picture(self) -> bytes:
-        """What the window shows, as PNG."""
+        """A screenshot of the window as PNG."""
         return base64.b64decode(self.send("Page.captureScreenshot")["data"])
 
     def _next(self) -> dict[str, Any]:
-        """The next message; an event is kept as well."""
+        """Read the next message; events are also stored."""
         end = time.monotonic() + SECONDS
         while b"\0" not in self._unread:
             ready, _, _ = select.select([self._read], [], [], max(0.0, end - time.monotonic()))
             read = os.read(self._read, 1 << 20) if ready else b""
             if not read:
-                raise TimeoutError("Chromium says nothing")
+                raise TimeoutError("Chromium did not answer")
             self._unread += read
         message, _, self._unread = self._unread.partition(b"\0")
         content: dict[str, Any] = json.loads(message)

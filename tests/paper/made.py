@@ -1,4 +1,4 @@
-"""Small outcomes made by hand, for what is drawn and written from outcomes."""
+"""Small handmade outcomes for tests of figures, tables and reports."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ EVIL = """</script><script>window.harmed=1</script><img src=x onerror="window.ha
 
 
 def outcome(name: str = "MCPO N=10", where: str = "pendulum", protocol: str = "paper", **changes: Any) -> Outcome:
-    """Two seeds that rise by 1 a point, 10 apart; the first point has no number yet."""
+    """Two seeds that rise by 1 per point, 10 apart; the first point has no value."""
     algorithm = method(name) if name != EVIL else MCPO()
     run = task(where).run(algorithm, num_seeds=2, bootstrap_truncation=protocol == "bootstrapped")
     points = np.arange(8.0)

@@ -1,4 +1,4 @@
-"""The figures show the numbers that they were given, say what is missing, and hide nothing beyond their edges."""
+"""The figures show the given numbers, list missing runs, and cut no text off."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,10 +17,10 @@ from trustax.errors import TrustaxError
 from trustax.paper.experiments import EXPERIMENTS
 from trustax.paper.figures import FIGURES, save_figure
 from trustax.paper.figures.ablation import draw_ablation, groups
-from trustax.paper.figures.captions import lacking
+from trustax.paper.figures.captions import missing_text
 from trustax.paper.figures.curves import draw_curves, draw_minigrid
 from trustax.paper.figures.details import draw_alpha, draw_slots
-from trustax.paper.figures.iteration_detail import draw_within, draw_withins, outside, smooth
+from trustax.paper.figures.iteration_detail import at_beta_max, draw_iteration_detail, draw_iteration_details, smooth
 from trustax.paper.figures.profiles import draw_profiles
 from trustax.paper.figures.quality import draw_quality
 from trustax.paper.figures.timeline import Query, draw_timeline, marks_of, window
@@ -42,7 +42,7 @@ def style() -> Any:
 
 
 def outcomes_of(name: str, seed: int = 0, protocol: str = "paper", **settings: Any) -> list[Outcome]:
-    """An outcome for every cell of an experiment, with numbers made up by chance."""
+    """An outcome with random numbers for every cell of an experiment."""
     random = np.random.default_rng(seed)
     made = []
     for method, _, run in EXPERIMENTS[name].cells(protocol, **settings):
@@ -56,7 +56,7 @@ def outcomes_of(name: str, seed: int = 0, protocol: str = "paper", **settings: A
 
 
 def segment(iteration: int, num_updates: int = 640, written: Sequence[int] = (3, 20), attended: int = 2) -> Segment:
-    """An iteration whose updates attend to its own policy `attended`, or to the old one before that is there."""
+    """An iteration whose updates attend to its policy number `attended`, or to the old policy before that exists."""
     number = np.arange(1, num_updates + 1)
     series = {
         "attended_rank": np.zeros(num_updates),
@@ -96,7 +96,7 @@ def panel(figure: Figure, title: str) -> Any:
 
 
 def texts_outside(figure: Figure) -> list[str]:
-    """The texts that an edge of the picture cuts off. Ticks are not asked: those beyond an axis are never shown."""
+    """The texts that exceed the edges of the figure. Ticks are excluded: those beyond an axis are never drawn."""
     figure.draw_without_rendering()
     ticks = {text for tick in figure.findobj(Tick) for text in tick.findobj(Text)}
     texts = [text for text in figure.findobj(Text) if isinstance(text, Text) and text.get_text() and text.get_visible()]
@@ -108,7 +108,7 @@ def _within(box: Any, edges: Any) -> bool:
     return edges.x0 <= box.x0 and box.x1 <= edges.x1 and edges.y0 <= box.y0 and box.y1 <= edges.y1
 
 
-def test_the_timeline_shows_the_window_of_the_paper_and_three_queries() -> None:
+def test_the_timeline_shows_the_papers_window_and_three_queries() -> None:
     figure = draw_timeline(trace())
     whole, *zooms = figure.axes[::-1][:1] + figure.axes[:-1]
     assert whole.get_xlim() == (5160, 7070)
@@ -121,7 +121,7 @@ def test_the_timeline_shows_the_window_of_the_paper_and_three_queries() -> None:
 
 
 def _marks(axes: Any, height: int) -> set[int]:
-    """Where the marks of a row stand."""
+    """The positions of the marks in a row."""
     lines = [line for marks in axes.collections if isinstance(marks, LineCollection) for line in marks.get_segments()]
     return {round(start[0]) for start, end in lines if (start[1] + end[1]) / 2 == pytest.approx(height)}
 
@@ -139,7 +139,7 @@ def test_a_short_run_shows_its_last_iterations() -> None:
     assert window(trace(iterations=[0])) == (0, 640)
 
 
-def test_the_quality_is_the_mean_over_episodes_then_seeds() -> None:
+def test_returns_are_averaged_over_episodes_and_seeds() -> None:
     figure = draw_quality([trace(), trace("MCPO N=10 literal")])
     above, below = panel(figure, "MCPO N=10"), figure.axes[2]
     virtual, old = (line.get_ydata() for line in above.lines[:2])
@@ -150,8 +150,8 @@ def test_the_quality_is_the_mean_over_episodes_then_seeds() -> None:
     assert "mean over 2 seeds" in caption(figure)
 
 
-def test_within_shows_the_distances_of_an_iteration_in_the_window_and_counts_beta() -> None:
-    figure = draw_within([trace()])
+def test_iteration_detail_shows_distances_and_the_fraction_of_beta_max() -> None:
+    figure = draw_iteration_detail([trace()])
     above, below = figure.axes
     assert "Iteration 10 of 12" in caption(figure)
     assert "75% (MCPO N=10)" in caption(figure)
@@ -163,14 +163,14 @@ def test_within_shows_the_distances_of_an_iteration_in_the_window_and_counts_bet
     assert _marks(below, -2) == set(range(1, 161))
 
 
-def test_within_asks_for_a_beta_that_switches() -> None:
-    assert draw_withins([trace(kl_cost_rule="annealed")]) == {}
-    assert list(draw_withins([trace(), trace(kl_cost_rule="annealed")])) == ["unlock"]
+def test_iteration_detail_is_drawn_only_for_a_switching_beta() -> None:
+    assert draw_iteration_details([trace(kl_cost_rule="annealed")]) == {}
+    assert list(draw_iteration_details([trace(), trace(kl_cost_rule="annealed")])) == ["unlock"]
     loose = trace(kl_cost_max=0.02)
-    assert outside(loose, loose.segments[0]).sum() == 480
+    assert at_beta_max(loose, loose.segments[0]).sum() == 480
 
 
-def test_smoothing_keeps_the_first_updates_and_a_straight_line() -> None:
+def test_smoothing_preserves_the_first_updates_and_a_straight_line() -> None:
     line = np.arange(100.0)
     np.testing.assert_allclose(smooth(line)[:90], line[:90])
     jagged = np.array([5.0, 1.0] * 50)
@@ -178,7 +178,7 @@ def test_smoothing_keeps_the_first_updates_and_a_straight_line() -> None:
     assert abs(smooth(jagged)[80] - 3.0) < 0.2
 
 
-def test_a_task_has_a_panel_a_family_with_its_settings_and_the_papers_ends() -> None:
+def test_a_task_has_one_panel_per_family_with_the_papers_final_values() -> None:
     outcomes = outcomes_of("table-1-full", tasks=["pendulum"])
     (name, figure), *others = draw_curves(outcomes, "paper").items()
     assert (name, others) == ("pendulum", [])
@@ -194,7 +194,7 @@ def test_a_task_has_a_panel_a_family_with_its_settings_and_the_papers_ends() -> 
     assert "Not run" not in caption(figure)
 
 
-def test_the_best_of_the_paper_stands_beside_our_best() -> None:
+def test_the_papers_best_value_belongs_to_our_best_line() -> None:
     outcomes = outcomes_of("table-2", tasks=["hopper"], methods=["PPO ε=0.2", "PPO ε=0.5", "PPO ε=0.8"])
     figure = draw_curves(outcomes, "paper")["hopper"]
     (mark,) = [line for line in figure.axes[0].lines if line.get_marker() == "D"]
@@ -208,27 +208,27 @@ def test_the_best_of_the_paper_stands_beside_our_best() -> None:
     assert "Not run yet: MDPO, TRPO, TRGPPO, Mean ψ, MCPO on hopper." in caption(figure)
 
 
-def test_other_protocols_and_settings_are_no_part_of_a_figure() -> None:
+def test_other_protocols_and_settings_are_excluded() -> None:
     assert draw_curves(outcomes_of("table-1", tasks=["pendulum"], protocol="bootstrapped"), "paper") == {}
     assert draw_alpha(outcomes_of("table-2", tasks=["half-cheetah"]), "paper") == {}
 
 
-def test_a_shorter_run_is_drawn_too() -> None:
+def test_a_shorter_run_is_drawn() -> None:
     outcomes = outcomes_of("table-1", tasks=["pendulum"], total_timesteps=100_000)
     assert draw_curves(outcomes, "paper")["pendulum"].axes[0].get_xlim()[1] == pytest.approx(110_000)
 
 
-def test_navigation_shows_returns_above_and_success_below() -> None:
+def test_navigation_shows_returns_and_success_rates() -> None:
     outcomes = outcomes_of("minigrid", tasks=["unlock"])
     figure = draw_minigrid(outcomes, "paper")[""]
     expected = outcomes[0].returns[:, 1:].mean(axis=0)
     np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), expected)
     np.testing.assert_allclose(figure.axes[2].lines[0].get_ydata(), expected / 2)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [outcome.method for outcome in outcomes]
-    assert "Not run yet: anything on unlock-pickup." in caption(figure)
+    assert "Not run yet: all methods on unlock-pickup." in caption(figure)
 
 
-def test_slots_and_alpha_are_the_details_of_the_outcomes() -> None:
+def test_slots_and_alpha_show_the_details_of_the_outcomes() -> None:
     slots, alpha = outcomes_of("figure-1c", tasks=["hopper"]), outcomes_of("alpha")
     hopper = panel(draw_slots(slots, "paper")[""], "hopper")
     np.testing.assert_array_equal(hopper.lines[0].get_ydata(), slots[0].details["mcpo/attended_rank"][0])
@@ -257,7 +257,7 @@ def test_the_ablation_shows_every_method_and_the_papers_margins() -> None:
     assert panel(figures["curves"], "Writing").lines
 
 
-def test_profiles_are_of_the_methods_that_ran_in_full_on_every_task() -> None:
+def test_profiles_include_only_methods_that_ran_in_full_on_every_task() -> None:
     outcomes = outcomes_of("minigrid")
     left_out = [
         outcome for outcome in outcomes if (outcome.method, outcome.run.env_id) != ("PPO ε=0.2", "MiniGrid-Unlock-v0")
@@ -281,7 +281,7 @@ def test_profiles_are_of_the_methods_that_ran_in_full_on_every_task() -> None:
         lambda: {"": draw_timeline(trace())},
         lambda: {"": draw_quality([trace(), trace("MCPO N=10 literal")])},
         lambda: {"": draw_quality([trace()])},
-        lambda: {"": draw_within([trace(), trace("MCPO N=10 literal")])},
+        lambda: {"": draw_iteration_detail([trace(), trace("MCPO N=10 literal")])},
         lambda: draw_curves(outcomes_of("table-1-full"), "paper"),
         lambda: draw_curves(outcomes_of("table-2", methods=["TRPO δ=0.01"]), "paper"),
         lambda: draw_minigrid(outcomes_of("minigrid"), "paper"),
@@ -297,14 +297,14 @@ def test_no_text_is_cut_off(draw: Any) -> None:
     assert {name: texts_outside(figure) for name, figure in figures.items()} == {key: [] for key in figures}
 
 
-def test_what_is_lacking_is_told_by_task() -> None:
+def test_captions_list_missing_runs_by_task() -> None:
     rows = ["PPO ε=0.1", "PPO ε=0.2", "MCPO N=5", "MCPO N=10"]
-    assert lacking(rows, {"hopper": rows}) == ""
-    told = lacking(rows, {"hopper": ["PPO ε=0.1"], "ant": []}).replace("\N{NO-BREAK SPACE}", " ")
-    assert told == " Not run yet: PPO ε=0.2, MCPO on hopper; anything on ant."
+    assert missing_text(rows, {"hopper": rows}) == ""
+    told = missing_text(rows, {"hopper": ["PPO ε=0.1"], "ant": []}).replace("\N{NO-BREAK SPACE}", " ")
+    assert told == " Not run yet: PPO ε=0.2, MCPO on hopper; all methods on ant."
 
 
-def test_figures_are_saved_by_name_part_and_protocol(tmp_path: Path) -> None:
+def test_files_are_named_after_figure_part_and_protocol(tmp_path: Path) -> None:
     for outcome in outcomes_of("table-1", tasks=["pendulum"]) + outcomes_of("minigrid"):
         write(outcome, tmp_path / "paper")
     before = dict(matplotlib.rcParams)
@@ -319,13 +319,13 @@ def test_figures_are_saved_by_name_part_and_protocol(tmp_path: Path) -> None:
     assert len(read(tmp_path / "paper")) == 8 + 3 + 14
 
 
-def test_without_results_nothing_is_drawn_or_written(tmp_path: Path) -> None:
+def test_without_results_nothing_is_written(tmp_path: Path) -> None:
     for name in FIGURES:
         assert save_figure(name, tmp_path, "bootstrapped", tmp_path / "figures") == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_drawn_is_one_clear_line(tmp_path: Path) -> None:
+def test_a_drawing_error_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     write(outcomes_of("alpha")[0], tmp_path / "paper")
     for name, protocol, folder, reason in (

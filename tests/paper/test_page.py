@@ -1,4 +1,4 @@
-"""The page of Markdown with all tables and figures."""
+"""The Markdown page with all tables and figures."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from trustax.paper.report.markdown import write_page
 from trustax.paper.tables.tables import TABLES
 
 
-def test_the_page_of_no_results_names_every_table_and_says_that_nothing_was_run(tmp_path: Path) -> None:
+def test_a_page_without_results_lists_every_table_as_not_run(tmp_path: Path) -> None:
     page = write_page(tmp_path, tmp_path / "page.md").read_text(encoding="utf-8")
     for name in TABLES:
         assert f"`trustax reproduce {name}`" in page
@@ -16,7 +16,7 @@ def test_the_page_of_no_results_names_every_table_and_says_that_nothing_was_run(
     assert "matches |" not in page
 
 
-def test_the_page_holds_what_was_run_under_its_protocol_and_the_pictures_of_it(tmp_path: Path) -> None:
+def test_the_page_has_results_and_figures_by_protocol(tmp_path: Path) -> None:
     results = folder_of(tmp_path, outcome("PPO ε=0.2"), outcome("MCPO N=10", "unlock"))
     page = write_page(results, tmp_path / "docs" / "page.md").read_text(encoding="utf-8")
     assert "12.00 ± 5.00 (2)<br>paper −514.28 ± 385.34<br>short" in page

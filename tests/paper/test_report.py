@@ -1,4 +1,4 @@
-"""The report holds the right numbers, and is one harmless file whatever a result says."""
+"""The report has the right numbers, and is one safe file for any content of the results."""
 
 import json
 import re
@@ -16,10 +16,10 @@ from trustax.algorithms import MCPO
 from trustax.errors import TrustaxError
 from trustax.paper import results
 from trustax.paper.methods import method
-from trustax.paper.report import PARTS, _hash, write_report
-from trustax.paper.report.curves import labels_of, numbers
-from trustax.paper.report.internals import outcome_inside, trace_insides
-from trustax.paper.report.tables import PLAIN
+from trustax.paper.report import PAGE_FILES, _hash, write_report
+from trustax.paper.report.curves import outcome_labels, rounded
+from trustax.paper.report.internals import outcome_internals, trace_internals
+from trustax.paper.report.tables import RAN
 from trustax.paper.tables.cells import Verdict
 from trustax.paper.tasks import task
 from trustax.paper.trace.trace import Segment, Trace
@@ -27,7 +27,7 @@ from trustax.plotting.curves import COLORS
 
 
 class Reader(HTMLParser):
-    """What a browser would find in the page: its scripts and the addresses that it names."""
+    """Parses the scripts and addresses of the page, as a browser would."""
 
     def __init__(self, page: str):
         super().__init__()
@@ -54,7 +54,7 @@ def read(page: Path) -> tuple[Reader, dict[str, Any]]:
     return reader, json.loads(reader.scripts[0])
 
 
-def test_curves_are_rounded_and_have_the_papers_end(tmp_path: Path) -> None:
+def test_curves_are_rounded_and_have_the_papers_final_value(tmp_path: Path) -> None:
     short = outcome("PPO ε=0.2", returns=np.array([[1234.5678, NAN]]), steps=[1, 2])
     page = write_report(folder_of(tmp_path, outcome(), short), tmp_path / "new" / "report.html", figures=False)
     data = read(page)[1]
@@ -67,7 +67,7 @@ def test_curves_are_rounded_and_have_the_papers_end(tmp_path: Path) -> None:
     assert data["protocol"] == "paper"
 
 
-def test_every_table_is_there_with_its_verdicts(tmp_path: Path) -> None:
+def test_tables_have_verdicts(tmp_path: Path) -> None:
     in_full = [8192, 999_424]
     good, bad = (outcome("MCPO N=10", steps=in_full, returns=np.full((2, 2), value)) for value in (-147.0, -200.0))
     for each, verdict in ((good, "matches"), (bad, "differs, worse")):
@@ -80,7 +80,7 @@ def test_every_table_is_there_with_its_verdicts(tmp_path: Path) -> None:
         assert [table["name"] for table in data["tables"] if table["alike"]] == ["cost"]
 
 
-def test_long_curves_are_thinned_and_a_page_of_many_stays_small(tmp_path: Path) -> None:
+def test_long_curves_are_thinned_to_keep_the_page_small(tmp_path: Path) -> None:
     steps = np.arange(1, 1001) * 8192
     noise = np.random.default_rng(0).normal(size=(5, 1000)) * 1e3
     folder = folder_of(tmp_path)
@@ -95,12 +95,12 @@ def test_long_curves_are_thinned_and_a_page_of_many_stays_small(tmp_path: Path) 
     assert (page.stat().st_size - empty) / 4 < 12_000
 
 
-def test_names_tell_outcomes_apart() -> None:
+def test_labels_distinguish_outcomes() -> None:
     run = outcome().run
     constant = replace(run, algorithm=replace(run.algorithm, decay_learning_rate=False))
     shorter = replace(run, total_timesteps=250_000)
     made = [outcome(), outcome(run=constant), outcome(run=shorter), outcome(where="hopper")]
-    assert labels_of(made) == [
+    assert outcome_labels(made) == [
         "MCPO N=10, 1M steps",
         "MCPO N=10, decay_learning_rate=False",
         "MCPO N=10, 250k steps",
@@ -108,15 +108,15 @@ def test_names_tell_outcomes_apart() -> None:
     ]
 
 
-def test_what_mcpo_did_is_counted_in_writes_per_iteration() -> None:
-    inside = outcome_inside(outcome(), "paper", "MCPO N=10")
-    assert inside["series"]["alpha"][0] == numbers(0.1 * np.arange(1, 9))
+def test_internals_count_writes_per_iteration() -> None:
+    internals = outcome_internals(outcome(), "paper", "MCPO N=10")
+    assert internals["series"]["alpha"][0] == rounded(0.1 * np.arange(1, 9))
     # 10 epochs of 64 minibatches, of which 1 % wrote at first
-    assert inside["series"]["writes"][0][0] == 6.4
-    assert "attention_entropy" not in inside["series"]
+    assert internals["series"]["writes"][0][0] == 6.4
+    assert "attention_entropy" not in internals["series"]
 
 
-def test_a_trace_is_shown_as_a_whole_and_where_its_updates_are_known() -> None:
+def test_internals_of_a_trace_are_the_whole_run_and_its_recorded_updates() -> None:
     run = replace(task("unlock").run(MCPO()), algorithm=MCPO(num_epochs=1, num_minibatches=4))
 
     def segment(number: int, written: list[int]) -> Segment:
@@ -136,7 +136,7 @@ def test_a_trace_is_shown_as_a_whole_and_where_its_updates_are_known() -> None:
         versions={},
         hardware="",
     )
-    whole, first, last = trace_insides(trace)
+    whole, first, last = trace_internals(trace)
     assert whole["x"] == [8192 * number for number in range(1, 6)]
     assert whole["series"] == {"writes": [[1, 0, 2, 2, 1], None]}
     assert first["x"] == [1, 2, 3, 4]
@@ -147,7 +147,7 @@ def test_a_trace_is_shown_as_a_whole_and_where_its_updates_are_known() -> None:
     assert "updates 13 to 20" in last["label"]
 
 
-def test_a_page_is_one_file_that_may_ask_for_nothing(tmp_path: Path) -> None:
+def test_the_page_is_one_file_that_makes_no_requests(tmp_path: Path) -> None:
     page = write_report(folder_of(tmp_path, outcome()), tmp_path / "report.html", figures=False)
     reader, _ = read(page)
     assert all(address.startswith("#") for address in reader.addresses)
@@ -157,13 +157,13 @@ def test_a_page_is_one_file_that_may_ask_for_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["report.html"]
 
 
-def test_a_name_cannot_end_the_data(tmp_path: Path) -> None:
+def test_a_name_cannot_close_the_data_element(tmp_path: Path) -> None:
     reader, data = read(write_report(folder_of(tmp_path, outcome(EVIL)), tmp_path / "report.html", figures=False))
     assert len(reader.scripts) == 3
     assert data["curves"][0]["label"] == EVIL
 
 
-def test_what_cannot_be_written_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writing_error_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = folder_of(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(TrustaxError, match="cannot be written"):
@@ -175,10 +175,10 @@ def test_what_cannot_be_written_is_one_clear_line(tmp_path: Path, monkeypatch: p
     assert not (tmp_path / "report.html").exists()
 
 
-def test_the_page_knows_every_verdict() -> None:
-    script = (PARTS / "elements.js").read_text(encoding="utf-8")
+def test_the_page_defines_every_verdict() -> None:
+    script = (PAGE_FILES / "elements.js").read_text(encoding="utf-8")
     known = re.findall(r"^  (?:\"(.+)\"|(\w+)): \{ symbol", script, re.MULTILINE)
-    assert {quoted or bare for quoted, bare in known} == {verdict or PLAIN for verdict in get_args(Verdict)}
+    assert {quoted or bare for quoted, bare in known} == {verdict or RAN for verdict in get_args(Verdict)}
 
 
 def luminance(color: np.ndarray) -> float:
@@ -192,8 +192,8 @@ def contrast(one: np.ndarray, other: np.ndarray) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_all_text_stands_out_in_both_themes() -> None:
-    light, dark = re.findall(r":root \{(.*?)\}", (PARTS / "page.css").read_text(encoding="utf-8"), re.DOTALL)
+def test_all_text_has_enough_contrast_in_both_themes() -> None:
+    light, dark = re.findall(r":root \{(.*?)\}", (PAGE_FILES / "page.css").read_text(encoding="utf-8"), re.DOTALL)
     for style in (light, light + dark):
         tint = float(re.findall(r"--tint: (\d+)%", style)[-1]) / 100
         colors = {

@@ -1,4 +1,4 @@
-"""The report in a real browser: it draws what it should, follows its controls, and asks the network for nothing."""
+"""The report in a real browser: it draws the right curves, its controls work, and it makes no requests."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from trustax.plotting.curves import COLORS
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
     if PROGRAM is None:
-        pytest.skip("no Chromium was found, so no one looked at the page; apt-get install chromium")
+        pytest.skip("no Chromium found to test the page; apt-get install chromium")
     with Chromium(tmp_path_factory.mktemp("profile")) as browser:
         yield browser
 
@@ -40,8 +40,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened(browser: Chromium, page: Path, part: str) -> Chromium:
-    browser.look()
-    browser.open("about:blank")  # or a new part of the same page would not load it anew
+    browser.set_window()
+    browser.open("about:blank")  # otherwise a new hash would not reload the page
     browser.open(f"{page.as_uri()}#{part}")
     return browser
 
@@ -51,13 +51,13 @@ def go_to(browser: Chromium, part: str) -> None:
 
 
 def traces(browser: Chromium, kind: str) -> list[dict[str, Any]]:
-    """What Plotly has drawn of a kind in the chart of the curves."""
+    """The traces of one kind that Plotly has drawn in the chart of curves."""
     script = "document.getElementById('curve-chart').data.map(({name, meta, x, y, line}) => ({name, meta, x, y, line}))"
     return [trace for trace in browser.run(script) if trace["meta"] == kind]
 
 
 def click(browser: Chromium, selector: str, words: str) -> None:
-    """Click the element that has these words."""
+    """Click the element with this text."""
     found = f"[...document.querySelectorAll({selector!r})]"
     browser.run(f"{found}.find((one) => one.textContent.trim() === {words!r}).click()")
 
@@ -69,9 +69,9 @@ def press(browser: Chromium, key: str, code: int, text: str = "") -> None:
 
 
 def complaints(browser: Chromium) -> list[Any]:
-    """Errors and whatever the page wrote to the console."""
-    told = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
-    return [event["params"] for event in browser.events if event["method"] in told]
+    """Errors and console messages of the page."""
+    kinds = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
+    return [event["params"] for event in browser.events if event["method"] in kinds]
 
 
 def requests(browser: Chromium) -> list[str]:
@@ -80,12 +80,10 @@ def requests(browser: Chromium) -> list[str]:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_part_fits_every_width_without_a_complaint_or_a_request(
-    browser: Chromium, page: Path, theme: str
-) -> None:
+def test_every_page_fits_every_width_without_errors_or_requests(browser: Chromium, page: Path, theme: str) -> None:
     opened(browser, page, "overview")
     for width in (400, 1600):
-        browser.look(width, theme=theme)
+        browser.set_window(width, theme=theme)
         for part in ("overview", "tables", "curves", "inside", "figures", "making"):
             go_to(browser, part)
             assert browser.run("document.querySelector('main > section:not([hidden])').id") == f"page-{part}"
@@ -95,7 +93,7 @@ def test_every_part_fits_every_width_without_a_complaint_or_a_request(
     assert requests(browser) == [page.as_uri()]
 
 
-def test_the_policy_stops_a_script_that_would_call_home(browser: Chromium, page: Path) -> None:
+def test_the_content_security_policy_blocks_requests(browser: Chromium, page: Path) -> None:
     opened(browser, page, "overview")
     answer = browser.run("fetch('http://127.0.0.1:9/').then(() => 'sent', (error) => String(error))")
     assert "sent" not in answer
@@ -104,12 +102,12 @@ def test_the_policy_stops_a_script_that_would_call_home(browser: Chromium, page:
     assert browser.run("window.harmed === undefined")
 
 
-def test_a_name_stays_text_everywhere(browser: Chromium, page: Path) -> None:
+def test_a_name_is_never_interpreted_as_markup(browser: Chromium, page: Path) -> None:
     opened(browser, page, "curves/pendulum")
     click(browser, "button", "all")
     assert EVIL in browser.run("document.querySelector('.methods').innerText")
     assert EVIL in browser.run("document.querySelector('#page-curves table').innerText")
-    # also in Plotly, which would make some tags of it
+    # also in Plotly, which interprets some tags
     browser.run("Plotly.relayout('curve-chart', {showlegend: true}).then(() => 0)")
     shown = browser.run("[...document.querySelectorAll('#curve-chart .legendtext')].map((one) => one.textContent)")
     assert EVIL in shown
@@ -117,9 +115,9 @@ def test_a_name_stays_text_everywhere(browser: Chromium, page: Path) -> None:
     assert browser.run("window.harmed === undefined")
 
 
-def test_ticks_choose_the_methods(browser: Chromium, page: Path) -> None:
+def test_checkboxes_select_the_methods(browser: Chromium, page: Path) -> None:
     opened(browser, page, "curves/pendulum")
-    # the better of MCPO's two, and the others
+    # the better of the two settings of MCPO, and the other methods
     assert [trace["name"] for trace in traces(browser, "curve")][:2] == ["MCPO N=10", "PPO ε=0.2"]
     click(browser, "button", "none")
     assert traces(browser, "curve") == []
@@ -133,13 +131,13 @@ def test_ticks_choose_the_methods(browser: Chromium, page: Path) -> None:
     assert len({(trace["line"]["color"], trace["line"]["dash"]) for trace in drawn}) == 4
 
 
-def test_curves_are_drawn_as_mean_and_band_or_seed_by_seed(browser: Chromium, page: Path) -> None:
+def test_curves_are_drawn_as_mean_and_band_or_as_single_seeds(browser: Chromium, page: Path) -> None:
     opened(browser, page, "curves/pendulum")
     click(browser, "button", "none")
     click(browser, ".methods label", "MCPO N=10")
     (mean,), (band,), (paper,) = (traces(browser, kind) for kind in ("curve", "band", "paper"))
     assert mean["y"] == [None, *range(6, 13)]
-    # there and back again, one deviation above and below
+    # one standard deviation above from left to right, then below from right to left
     assert band["y"] == [*range(11, 18), *range(7, 0, -1)]
     assert paper["y"] == [-146.88, -146.88]
     assert paper["line"]["dash"] == "dash"
@@ -150,7 +148,7 @@ def test_curves_are_drawn_as_mean_and_band_or_seed_by_seed(browser: Chromium, pa
     assert traces(browser, "paper") == []
 
 
-def test_the_slider_smooths(browser: Chromium, page: Path) -> None:
+def test_the_slider_smooths_curves(browser: Chromium, page: Path) -> None:
     opened(browser, page, "curves/pendulum")
     click(browser, "button", "none")
     click(browser, ".methods label", "MCPO N=40")
@@ -164,7 +162,7 @@ def test_the_slider_smooths(browser: Chromium, page: Path) -> None:
     assert smooth[0] == pytest.approx(1 / 5)
 
 
-def test_a_choice_of_task_protocol_and_measure_changes_what_is_drawn(browser: Chromium, page: Path) -> None:
+def test_task_protocol_and_measure_can_be_selected(browser: Chromium, page: Path) -> None:
     opened(browser, page, "curves/unlock")
     assert browser.run("document.querySelector('#page-curves select').value") == "unlock"
     assert browser.run("document.querySelector('input[name=protocol]:checked').value") == "bootstrapped"
@@ -173,7 +171,7 @@ def test_a_choice_of_task_protocol_and_measure_changes_what_is_drawn(browser: Ch
     assert curve["y"][-1] == pytest.approx((7 + 17) / 2 / 20)
 
 
-def test_the_inside_of_a_run_is_drawn_and_compared(browser: Chromium, page: Path) -> None:
+def test_the_internals_of_runs_are_drawn_and_compared(browser: Chromium, page: Path) -> None:
     opened(browser, page, "inside")
     script = "[...document.querySelectorAll('#page-inside .chart')].map((one) => one.data?.map(({meta}) => meta) ?? [])"
     drawn = browser.run(script)
@@ -190,7 +188,7 @@ def test_the_inside_of_a_run_is_drawn_and_compared(browser: Chromium, page: Path
     assert browser.run(script)[0] == ["band", "alpha"] * 2
 
 
-def test_a_table_is_sorted_with_the_keyboard(browser: Chromium, page: Path) -> None:
+def test_a_table_can_be_sorted_with_the_keyboard(browser: Chromium, page: Path) -> None:
     opened(browser, page, "curves/pendulum")
     click(browser, "button", "all")
     browser.run("document.querySelectorAll('#page-curves th button')[1].focus()")
@@ -207,13 +205,13 @@ def test_the_theme_follows_the_system(browser: Chromium, page: Path) -> None:
     ink = "document.getElementById('curve-chart').layout.font.color"
     colors = f"[getComputedStyle(document.body).backgroundColor, {ink}]"
     light = browser.run(colors)
-    browser.look(theme="dark")
+    browser.set_window(theme="dark")
     dark = browser.run(f"new Promise((done) => setTimeout(() => done({colors}), 100))")
     assert light == ["rgb(255, 255, 255)", "#1d2329"]
     assert dark == ["rgb(18, 22, 27)", "#e7ebef"]
 
 
-def test_an_empty_folder_says_what_to_run(browser: Chromium, tmp_path: Path) -> None:
+def test_an_empty_folder_shows_the_commands_to_run(browser: Chromium, tmp_path: Path) -> None:
     opened(browser, write_report(folder_of(tmp_path), tmp_path / "report.html"), "overview")
     for part in ("overview", "curves", "inside", "figures"):
         go_to(browser, part)
@@ -221,9 +219,7 @@ def test_an_empty_folder_says_what_to_run(browser: Chromium, tmp_path: Path) -> 
     assert complaints(browser) == []
 
 
-def test_the_headline_counts_what_the_tables_say_each_of_the_papers_numbers_once(
-    browser: Chromium, tmp_path: Path
-) -> None:
+def test_the_headline_counts_each_of_the_papers_numbers_once(browser: Chromium, tmp_path: Path) -> None:
     results = Path(__file__).parents[2] / "results"
     browser = opened(browser, write_report(results, tmp_path / "report.html", figures=False), "overview")
     said = browser.run("document.querySelector('.sums dd').textContent")

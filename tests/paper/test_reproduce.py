@@ -1,4 +1,4 @@
-"""What `trustax reproduce` runs, what it leaves out, what it writes and what it shows."""
+"""What `trustax reproduce` runs, skips, writes and shows."""
 
 import shutil
 from dataclasses import replace
@@ -36,7 +36,7 @@ def outcome(cell: Cell, seeds: range, steps: int | None = None, method: str | No
 
 
 @pytest.mark.parametrize("count", [1, 2, 199, 200, 201, 397, 2441])
-def test_a_long_curve_is_thinned_but_keeps_its_end_and_the_best_of_every_seed(count: int) -> None:
+def test_a_long_curve_is_thinned_but_keeps_its_last_and_best_points(count: int) -> None:
     run = replace(experiment("table-1").cells("paper")[0].run, num_seeds=2)
     records = [record(run) | {"time/total_timesteps": 10 * (i + 1)} for i in range(count)]
     records[count // 3] |= {"rollout/ep_rew_mean": [-9.0, -150.0]}
@@ -77,7 +77,7 @@ def test_only_seeds_without_an_outcome_are_run(
     assert missing_seeds(cell, [(one.method, one.run) for one in found]) == missing
 
 
-def test_an_outcome_under_one_protocol_is_none_under_the_other(tmp_path: Path) -> None:
+def test_an_outcome_counts_for_its_own_protocol_only(tmp_path: Path) -> None:
     part = replace(PENDULUM, protocols=["paper", "bootstrapped"])
     cell = part.cells("bootstrapped")[1]
     write(outcome(cell, range(0, 3)), tmp_path / "results" / "bootstrapped")
@@ -94,14 +94,14 @@ def test_an_outcome_under_one_protocol_is_none_under_the_other(tmp_path: Path) -
     assert len({job.folder for job in jobs}) == 4
 
 
-def test_fewer_steps_make_another_folder(tmp_path: Path) -> None:
+def test_a_shorter_run_has_its_own_folder(tmp_path: Path) -> None:
     short = missing_jobs(replace(PENDULUM, total_timesteps=200_000, num_seeds=3), tmp_path, tmp_path)
     full = missing_jobs(PENDULUM, tmp_path, tmp_path)
     assert {(job.run.total_timesteps, job.run.num_seeds) for job in short} == {(200_000, 3)}
     assert not {job.folder for job in short} & {job.folder for job in full}
 
 
-def test_timed_runs_take_turns_over_three_rounds(tmp_path: Path) -> None:
+def test_timed_runs_take_turns_in_three_rounds(tmp_path: Path) -> None:
     part = Part(name="cost", protocols=["paper", "bootstrapped"], methods=["MCPO N=5", "PPO ε=0.2"])
     jobs = missing_jobs(part, tmp_path / "results", tmp_path / "runs")
     assert [job.title for job in jobs] == [
@@ -113,7 +113,7 @@ def test_timed_runs_take_turns_over_three_rounds(tmp_path: Path) -> None:
     assert len(missing_jobs(part, tmp_path / "results", tmp_path / "runs")) == 3
 
 
-def test_a_timed_run_has_an_outcome_when_all_rounds_have_ended_and_it_is_their_median(tmp_path: Path) -> None:
+def test_the_outcome_of_a_timed_run_has_the_median_speed_of_all_rounds(tmp_path: Path) -> None:
     rounds = [tmp_path / f"round-{number}" for number in (1, 2, 3)]
     notes = {"method": "PPO ε=0.2", "results": str(tmp_path / "results"), "rounds": [str(one) for one in rounds]}
     job = Job(title="timed", run=replace(TINY, total_timesteps=128), folder=rounds[0], notes=notes)
@@ -130,10 +130,10 @@ def test_a_timed_run_has_an_outcome_when_all_rounds_have_ended_and_it_is_their_m
     assert found.steps_per_second == 2.0
     assert (found.method, found.run) == ("PPO ε=0.2", job.run)
     assert found.seconds == pytest.approx(training_seconds(job.run, [{"time/fps": 2.0}]))
-    assert [path.suffix for path in (tmp_path / "results").iterdir()] == [".json"]  # and nothing unfinished
+    assert [path.suffix for path in (tmp_path / "results").iterdir()] == [".json"]  # and no temporary file
 
 
-def test_a_cell_is_run_once_and_shown(
+def test_a_cell_is_run_only_once_and_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -152,7 +152,7 @@ def test_a_cell_is_run_once_and_shown(
 
     assert command(arguments, capsys)[2] == "table-1: 1 cell, nothing to run\n"
 
-    # The outcome was lost after the run had ended: it is written again, and nothing is trained.
+    # If the outcome of a finished run is lost, it is written again without training.
     content = path.read_text()
     path.unlink()
     (folder,) = (one for one in Path("runs/reproduce/paper").iterdir() if one.is_dir())
@@ -165,7 +165,7 @@ def test_a_cell_is_run_once_and_shown(
     assert Path(shown.strip()).stat().st_size > 0
 
 
-def test_a_run_that_failed_is_named_at_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_run_is_listed_at_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["table-1", "--methods", "PPO ε=0.3", "--tasks", "pendulum", "--runs", "/proc/nowhere"]
     code, shown, said = command([*arguments, "--results", str(tmp_path)], capsys)
     assert code == 2
@@ -173,10 +173,10 @@ def test_a_run_that_failed_is_named_at_the_end(tmp_path: Path, capsys: pytest.Ca
     *_, failure, last = said.splitlines()
     assert failure.startswith("✗ PPO ε=0.3 · pendulum: /proc/nowhere/paper/pendulum__PPO-0.3__")
     assert failure.endswith("cannot be written: No such file or directory")
-    assert last == "trustax: failed runs: 1; the same command tries them again"
+    assert last == "trustax: failed runs: 1; run the same command to try them again"
 
 
-def test_without_outcomes_everything_can_be_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_everything_can_be_shown_without_outcomes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in NAMES:
         code, shown, said = command([name, "--render-only", "--results", str(tmp_path)], capsys)
         assert (code, said) == (0, ""), name
@@ -187,7 +187,7 @@ def test_without_outcomes_everything_can_be_shown(tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["tabel-1"], "there is nothing to reproduce under the name 'tabel-1'; did you mean table-1"),
+        (["tabel-1"], "there is no experiment 'tabel-1' to reproduce; did you mean table-1"),
         (["table-1", "--methods", "PPO 0.3"], "this experiment has no method 'PPO 0.3'; did you mean PPO ε=0.3"),
         (["table-1", "--tasks", "hopper"], "this experiment has no task 'hopper'"),
         (["table-1", "--seeds", "0"], "--seeds must be at least 1, not 0"),
@@ -196,7 +196,7 @@ def test_without_outcomes_everything_can_be_shown(tmp_path: Path, capsys: pytest
         ([], "Missing from trustax reproduce: NAME"),
     ],
 )
-def test_a_mistake_is_answered_in_one_line(
+def test_a_mistake_gets_a_one_line_error(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, said = command(arguments, capsys)
@@ -205,9 +205,9 @@ def test_a_mistake_is_answered_in_one_line(
     assert len(said.splitlines()) == 1
 
 
-def test_a_damaged_outcome_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_outcome_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "half.json").write_text('{"method": "PPO')
     code, _, said = command(["table-1", "--results", str(tmp_path)], capsys)
     assert code == 2
-    assert said.startswith(f"trustax: {tmp_path}/paper/half.json is no result of Trustax")
+    assert said.startswith(f"trustax: {tmp_path}/paper/half.json is not a result file of Trustax")

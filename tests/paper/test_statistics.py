@@ -1,4 +1,4 @@
-"""The measures are those of rliable 1.2.0, which gave the numbers below for these scores, and of a textbook."""
+"""The measures agree with rliable 1.2.0, which gave the numbers below for these scores, and with a textbook."""
 
 from functools import partial
 
@@ -17,35 +17,35 @@ from trustax.paper.statistics import (
     summary,
 )
 
-# Three tasks, five runs and four.
+# Three tasks, with five and with four runs.
 FIRST = list(np.array([[0.1, 0.3, 0.2, 0.6, 0.4], [0.9, 0.7, 0.8, 0.7, 1.0], [0.4, 0.5, 0.9, 0.1, 0.3]]))
 SECOND = list(np.array([[0.2, 0.1, 0.3, 0.2], [0.5, 0.7, 0.6, 0.9], [0.4, 0.2, 0.8, 0.1]]))
 THRESHOLDS = np.array([0.0, 0.1, 0.25, 0.5, 0.7, 0.95])
-# rliable's intervals of 20,000 resamplings moved by up to 0.001 with the seed. Ours are of 2,000.
+# rliable's intervals with 20,000 resamples varied by up to 0.001 with the seed. Ours have 2,000.
 NOISE = 0.03
 
 
-def test_the_interquartile_mean_is_rliables() -> None:
+def test_the_interquartile_mean_agrees_with_rliable() -> None:
     assert interquartile_mean(FIRST) == pytest.approx(0.5222222222222223, abs=1e-12)
     assert interquartile_mean(SECOND) == pytest.approx(0.3666666666666667, abs=1e-12)
 
 
-def test_the_probability_of_improvement_is_rliables() -> None:
+def test_the_probability_of_improvement_agrees_with_rliable() -> None:
     assert probability_of_improvement(FIRST, SECOND) == pytest.approx(0.6916666666666668, abs=1e-12)
     assert probability_of_improvement(SECOND, FIRST) == pytest.approx(0.30833333333333335, abs=1e-12)
 
 
-def test_the_performance_profile_is_rliables() -> None:
+def test_the_performance_profile_agrees_with_rliable() -> None:
     profile = performance_profile(FIRST, THRESHOLDS)
     np.testing.assert_allclose(profile, [1.0, 0.86666667, 0.8, 0.46666667, 0.26666667, 0.06666667], atol=1e-8)
 
 
-def test_the_intervals_are_rliables() -> None:
+def test_the_intervals_agree_with_rliable() -> None:
     np.testing.assert_allclose(bootstrap_interval(interquartile_mean, FIRST), [0.4, 0.65555556], atol=NOISE)
     np.testing.assert_allclose(
         bootstrap_interval(probability_of_improvement, FIRST, SECOND), [0.48333333, 0.88333333], atol=NOISE
     )
-    # A profile goes in steps of 1/15, so an interval may miss by one.
+    # A profile has steps of 1/15, so an interval may differ by one step.
     low, high = bootstrap_interval(partial(performance_profile, thresholds=THRESHOLDS), FIRST)
     np.testing.assert_allclose(low, [1.0, 0.66666667, 0.6, 0.33333333, 0.06666667, 0.0], atol=1 / 15 + 1e-8)
     np.testing.assert_allclose(high, [1.0, 1.0, 1.0, 0.66666667, 0.46666667, 0.2], atol=1 / 15 + 1e-8)
@@ -63,7 +63,7 @@ def test_cohens_d_pools_unbiased_variances() -> None:
     assert cohens_d(summary(second), summary(first)) == pytest.approx(3 / pooled)
 
 
-def test_cohens_d_of_runs_without_spread_is_none_infinite_or_unknown() -> None:
+def test_cohens_d_without_spread_is_zero_infinite_or_nan() -> None:
     same, higher, single = Summary(1.0, 0.0, 3), Summary(2.0, 0.0, 3), Summary(2.0, 0.0, 1)
     assert cohens_d(same, same) == 0
     assert cohens_d(same, higher) == -np.inf
@@ -76,13 +76,13 @@ def test_the_interquartile_mean_leaves_out_a_quarter_at_each_end_rounded_down() 
     assert interquartile_mean([np.array([7.0])]) == 7.0
 
 
-def test_a_tie_counts_half_and_the_two_directions_add_up() -> None:
+def test_a_tie_counts_half_and_both_directions_add_up_to_one() -> None:
     runs = [np.array([1.0, 1.0]), np.array([0.0, 5.0])]
     assert probability_of_improvement(runs, runs) == 0.5
     assert probability_of_improvement(FIRST, SECOND) + probability_of_improvement(SECOND, FIRST) == pytest.approx(1)
 
 
-def test_every_task_weighs_the_same_however_many_runs_it_has() -> None:
+def test_tasks_have_equal_weight_for_any_number_of_runs() -> None:
     many, few = np.ones(9), np.array([0.0])
     assert performance_profile([many, few], np.array([0.5])).tolist() == [0.5]
     assert probability_of_improvement([many, few], [np.zeros(2), np.ones(2)]) == 0.5
@@ -92,7 +92,7 @@ def test_resampling_stays_within_a_task() -> None:
     np.testing.assert_array_equal(bootstrap_interval(interquartile_mean, [np.ones(4), np.full(4, 5.0)]), [3.0, 3.0])
 
 
-def test_an_interval_is_the_same_every_time_and_wider_for_more_confidence() -> None:
+def test_an_interval_is_deterministic_and_wider_for_more_confidence() -> None:
     first, again = (bootstrap_interval(interquartile_mean, FIRST) for _ in range(2))
     np.testing.assert_array_equal(first, again)
     half = bootstrap_interval(interquartile_mean, FIRST, confidence=0.5)

@@ -1,4 +1,4 @@
-"""The paper's numbers stand under names that exist, and say what the paper says of them."""
+"""The paper's numbers have valid names, and are consistent with the paper's text."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from trustax.paper.tables.targets import BEST_OF, CLASSIC_CONTROL, HUMAN_SCORES,
 from trustax.paper.tasks import TASKS
 
 MADE_OF_SEVERAL = {"mean", "median", "margin", "unlock success", "unlock-pickup success"}
-# As the appendix prints them.
+# As printed in the appendix.
 BEST = {"pendulum": "MCPO N=5", "lunar-lander": "MCPO N=40", "bipedal-walker": "MCPO N=10"}
 UNDERLINED = {
     "pendulum": {"MDPO β₀=2", "MCPO N=40"},
@@ -28,7 +28,7 @@ def test_experiments_methods_and_tasks_exist(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["table-1", "table-1-full", "table-2"])
-def test_a_printed_table_is_whole(name: str) -> None:
+def test_a_printed_table_is_complete(name: str) -> None:
     rows = list(BEST_OF) if name == "table-2" else EXPERIMENTS[name].methods
     assert [*TARGETS[name]] == [*rows]
     assert all([*columns] == [*EXPERIMENTS[name].tasks] for columns in TARGETS[name].values())
@@ -52,27 +52,27 @@ def test_every_tuned_method_of_table_2_is_the_best_of_runs_that_exist() -> None:
         ("cost", "MCPO N=40", "pendulum", Target(560)),
     ],
 )
-def test_a_number_is_the_papers(experiment: str, method: str, column: str, target: Target) -> None:
+def test_a_number_agrees_with_the_paper(experiment: str, method: str, column: str, target: Target) -> None:
     assert TARGETS[experiment][method][column] == target
 
 
 @pytest.mark.parametrize("task", BEST)
-def test_the_numbers_have_the_effect_sizes_that_the_paper_underlines(task: str) -> None:
+def test_effect_sizes_agree_with_the_papers_underlines(task: str) -> None:
     numbers = {name: Summary(row[task].mean, std, 5) for name, row in CLASSIC_CONTROL.items() if (std := row[task].std)}
     best = max(numbers, key=lambda name: numbers[name].mean)
     close = {name for name, ours in numbers.items() if abs(cohens_d(ours, numbers[best])) < 0.5} - {best}
     assert best == BEST[task]
-    # One that the paper leaves without a line although its d is 0.41, or 0.46 if ± divides by one less.
+    # The paper does not underline this one, although its d is 0.41 (0.46 if ± divides by n - 1).
     assert close - {"MDPO β₀=0.5"} == UNDERLINED[task]
 
 
-def test_how_far_another_mean_may_lie_is_the_spread_or_half_of_the_last_digit() -> None:
+def test_the_tolerance_is_the_standard_deviation_or_half_of_the_last_digit() -> None:
     assert Target(263.04, 11.48).tolerance == 11.48
     assert Target(0.9, step=0.1).tolerance == 0.05
     assert Target(131.19).tolerance is None
 
 
-def test_every_game_has_scores_to_be_normalized_by() -> None:
+def test_every_game_has_human_and_random_scores() -> None:
     assert [*HUMAN_SCORES] == ATARI
     assert all(scores.human > scores.random for scores in HUMAN_SCORES.values())
     assert HUMAN_SCORES["breakout"] == (1.7, 30.5)

@@ -1,4 +1,4 @@
-"""Every task of the paper by its name: the paper's settings, and two iterations of every method."""
+"""Every task of the paper has the paper's settings and trains with every method."""
 
 import dataclasses
 from typing import Any
@@ -16,7 +16,7 @@ SMALL = {"hidden_sizes": (8,), "value_epochs": 1, "memory_size": 3}
 
 
 def trained(name: str, kind: Any) -> Any:
-    """Two iterations of a task in a small form."""
+    """Train two iterations of a scaled-down task."""
     known = {field.name for field in dataclasses.fields(kind)}
     small = {field: value for field, value in SMALL.items() if field in known}
     horizon = 4 if name in ATARI else 32
@@ -24,7 +24,7 @@ def trained(name: str, kind: Any) -> Any:
     return train(tiny.run(kind(**small), total_timesteps=2 * 2 * horizon), quiet=True)
 
 
-# Atari's games differ in the number of actions alone, and their networks take long to compile.
+# Atari games differ only in their number of actions, and their networks take long to compile.
 @pytest.mark.parametrize("method", ALGORITHMS)
 @pytest.mark.parametrize("name", [name for name in TASKS if name not in ATARI[:1] + ATARI[2:]])
 @pytest.mark.usefixtures("quick_compilation")
@@ -36,7 +36,7 @@ def test_a_task_trains_with_every_method(name: str, method: str) -> None:
 
 @pytest.mark.parametrize("name", ATARI[:1] + ATARI[2:])
 @pytest.mark.usefixtures("quick_compilation")
-def test_the_other_games_train(name: str) -> None:
+def test_the_other_atari_games_train(name: str) -> None:
     assert np.isfinite(trained(name, MCPO).records[-1]["train/loss"]).all()
 
 
@@ -51,7 +51,7 @@ def test_the_other_games_train(name: str) -> None:
         ("breakout", 32, 128, 10_000_000, 4, 32, 2.5e-4, 1.0, 0.01),
     ],
 )
-def test_a_task_has_the_settings_of_the_paper(
+def test_a_task_has_the_papers_settings(
     name: str,
     num_envs: int,
     horizon: int,
@@ -69,17 +69,17 @@ def test_a_task_has_the_settings_of_the_paper(
     assert run.algorithm.entropy_cost == entropy_cost
 
 
-def test_a_method_with_an_optimizer_of_its_own_keeps_its_step_size() -> None:
+def test_a_method_with_its_own_optimizer_keeps_its_step_size() -> None:
     assert task("breakout").tuned(TRPO()).learning_rate == TRPO().learning_rate
     assert task("breakout").tuned(TRPO()).num_minibatches == 32
 
 
-def test_settings_may_differ_from_the_paper() -> None:
+def test_settings_can_be_overridden() -> None:
     run = task("hopper").run(MCPO(), total_timesteps=1_000_000, num_seeds=3)
     assert (run.total_timesteps, run.num_seeds, run.num_envs) == (1_000_000, 3, 16)
 
 
-def test_an_environment_id_finds_its_task_whatever_its_engine_and_version() -> None:
+def test_an_environment_id_finds_its_task_for_any_engine_and_version() -> None:
     for env_id in ("Hopper-v5", "Hopper-v4", "envpool:Hopper-v5", "gymnasium:Hopper-v4"):
         assert task_of(env_id) is TASKS["hopper"]
     assert task_of("gymnasium:ALE/Breakout-v5") is TASKS["breakout"]
@@ -87,12 +87,12 @@ def test_an_environment_id_finds_its_task_whatever_its_engine_and_version() -> N
     assert task_of("CartPole-v1") is None
 
 
-def test_every_game_has_the_settings_of_atari() -> None:
+def test_all_atari_games_share_their_settings() -> None:
     pong, breakout = task_of("Pong-v5"), task("breakout")
     assert pong is not None
     assert dataclasses.replace(pong, env_id="") == dataclasses.replace(breakout, env_id="")
 
 
-def test_an_unknown_task_is_answered_with_a_similar_one() -> None:
+def test_an_unknown_task_gets_a_suggestion() -> None:
     with pytest.raises(TrustaxError, match="no task 'hoper'; did you mean hopper"):
         task("hoper")

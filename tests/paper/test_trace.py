@@ -1,4 +1,4 @@
-"""A traced run is the run itself, and its trace tells what happened in it."""
+"""Tracing does not change a run, and the trace records its updates correctly."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from trustax.paper.trace.trace import (
     read_traces,
     write_trace,
 )
-from trustax.paper.trace.updates import SERIES, TracedIteration, play, traced_iterations, updates_of
+from trustax.paper.trace.updates import SERIES, TracedIteration, play_episodes, traced_iterations, updates_per_iteration
 from trustax.run import Run
 from trustax.training import Result, train
 
@@ -41,7 +41,7 @@ UPDATES = 12
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_programs() -> Iterator[None]:
-    """As `quick_compilation`, for what is run once for all tests here."""
+    """Like `quick_compilation`, for the fixtures of this module."""
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
@@ -49,7 +49,7 @@ def quick_programs() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Results with one trace, of a task that is trained in a moment."""
+    """A results folder with one trace of a tiny task."""
     results = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(TASKS, "tiny", TINY)
@@ -63,8 +63,8 @@ def trace(folder: Path) -> Trace:
     return found
 
 
-class Watched(NamedTuple):
-    """A run of two seeds, looked into and trained without a look."""
+class TracedRun(NamedTuple):
+    """A run of two seeds, trained with and without tracing."""
 
     run: Run[Any]
     series: list[dict[str, np.ndarray]]
@@ -75,51 +75,51 @@ class Watched(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def watched() -> Watched:
+def traced() -> TracedRun:
     run = TINY.run(MCPO(memory_size=5), num_seeds=2, bootstrap_truncation=False)
     series, old, new = [], [], []
-    for look in traced_iterations(run, quiet=True):
-        series.append(look.series)
-        old.append(look.old.parameters)
-        new.append(np.array(look.state.learner.policy.parameters))
-    return Watched(run, series, old, new, look, train(run, quiet=True))
+    for iteration in traced_iterations(run, quiet=True):
+        series.append(iteration.series)
+        old.append(iteration.old.parameters)
+        new.append(np.array(iteration.state.learner.policy.parameters))
+    return TracedRun(run, series, old, new, iteration, train(run, quiet=True))
 
 
-def assert_same(look: TracedIteration, result: Result) -> None:
-    jax.tree.map(np.testing.assert_array_equal, look.state.learner, result.state.learner)
-    jax.tree.map(np.testing.assert_array_equal, look.state.observer, result.state.observer)
+def assert_same(iteration: TracedIteration, result: Result) -> None:
+    jax.tree.map(np.testing.assert_array_equal, iteration.state.learner, result.state.learner)
+    jax.tree.map(np.testing.assert_array_equal, iteration.state.observer, result.state.observer)
 
 
-def test_a_traced_run_ends_in_the_same_state_to_the_bit(watched: Watched) -> None:
-    assert_same(watched.last, watched.result)
+def test_a_traced_run_ends_in_a_bitwise_identical_state(traced: TracedRun) -> None:
+    assert_same(traced.last, traced.result)
 
 
-def test_so_does_one_of_a_single_seed() -> None:
+def test_a_traced_run_of_a_single_seed_ends_in_the_same_state() -> None:
     run = TINY.run(MCPO(memory_size=3, hidden_sizes=(8,)), total_timesteps=128)
     *_, last = traced_iterations(run, quiet=True)
     assert_same(last, train(run, quiet=True))
 
 
-def test_the_series_are_those_of_which_a_journal_keeps_the_mean(watched: Watched) -> None:
-    for series, record in zip(watched.series, watched.result.records, strict=True):
+def test_the_series_have_the_means_of_the_records(traced: TracedRun) -> None:
+    for series, record in zip(traced.series, traced.result.records, strict=True):
         for name in SERIES:
             assert series[name].shape == (2, UPDATES)
             np.testing.assert_allclose(series[name].mean(axis=1), record[f"mcpo/{name}"], rtol=1e-5)
 
 
-def test_old_is_the_policy_that_the_iteration_before_ended_in(watched: Watched) -> None:
-    np.testing.assert_array_equal(watched.old[1:], watched.new[:-1])
-    assert not np.array_equal(watched.old[0], watched.new[0])
+def test_old_is_the_final_policy_of_the_previous_iteration(traced: TracedRun) -> None:
+    np.testing.assert_array_equal(traced.old[1:], traced.new[:-1])
+    assert not np.array_equal(traced.old[0], traced.new[0])
 
 
-def test_a_policy_plays_the_same_episodes_again(watched: Watched) -> None:
-    returns = [play(watched.run, watched.last, watched.last.old, 3) for _ in range(2)]
+def test_a_policy_plays_the_same_episodes_every_time(traced: TracedRun) -> None:
+    returns = [play_episodes(traced.run, traced.last, traced.last.old, 3) for _ in range(2)]
     np.testing.assert_array_equal(*returns)
     assert (returns[0][0] != returns[0][1]).any(), "two seeds play different episodes"
 
 
-def test_the_attended_policy_is_the_one_of_that_rank_among_those_remembered(trace: Trace) -> None:
-    """The memory, written again by hand from the numbers of the policies alone."""
+def test_the_attended_policy_has_its_rank_in_the_memory(trace: Trace) -> None:
+    """Simulates the memory with the numbers of the policies."""
     assert [segment.iteration for segment in trace.segments] == list(range(6))
     memory = [0]
     for segment in trace.segments:
@@ -133,10 +133,10 @@ def test_the_attended_policy_is_the_one_of_that_rank_among_those_remembered(trac
     assert len(memory) == 5, "too few writes to test anything"
 
 
-def test_beta_and_the_writes_follow_from_the_distances(trace: Trace) -> None:
+def test_beta_and_writes_follow_from_the_distances(trace: Trace) -> None:
     values = {name: np.concatenate([segment.series[name] for segment in trace.segments]) for name in SERIES[2:]}
     outside = (values["kl_old_new"] > values["kl_old_virtual"]).reshape(-1, TINY.num_minibatches)
-    decided = np.where(outside[:, 0], 10.0, 0.01)  # by the first minibatch of an epoch
+    decided = np.where(outside[:, 0], 10.0, 0.01)  # by the first minibatch of each epoch
     assert len(np.unique(decided)) == 2
     np.testing.assert_array_equal(values["beta"], np.repeat(decided, TINY.num_minibatches))
     farther = values["kl_new_virtual"] > values["kl_old_virtual"]
@@ -144,7 +144,7 @@ def test_beta_and_the_writes_follow_from_the_distances(trace: Trace) -> None:
     np.testing.assert_array_equal(np.concatenate([segment.written for segment in trace.segments]), updates[farther])
 
 
-def test_the_means_are_those_of_the_stretches(trace: Trace) -> None:
+def test_the_means_are_those_of_the_segments(trace: Trace) -> None:
     assert trace.means["iteration"].tolist() == [0, 1, 2, 3, 4, 5]
     for name in ("beta", "alpha", "kl_old_new"):
         exact = [segment.series[name].mean() for segment in trace.segments]
@@ -153,7 +153,7 @@ def test_the_means_are_those_of_the_stretches(trace: Trace) -> None:
     np.testing.assert_allclose(trace.means["written"], writes, rtol=1e-3)
 
 
-def test_old_and_virtual_policy_play_at_every_iteration_of_a_short_run(trace: Trace) -> None:
+def test_old_and_virtual_policies_play_at_every_iteration_of_a_short_run(trace: Trace) -> None:
     assert [checkpoint.steps for checkpoint in trace.checkpoints] == [64 * number for number in range(1, 7)]
     for _, old, virtual in trace.checkpoints:
         assert old.shape == virtual.shape == (2, EPISODES)
@@ -161,7 +161,7 @@ def test_old_and_virtual_policy_play_at_every_iteration_of_a_short_run(trace: Tr
     assert any((old != virtual).any() for _, old, virtual in trace.checkpoints)
 
 
-def test_the_file_says_what_was_run_and_is_read_by_people(folder: Path, trace: Trace) -> None:
+def test_the_file_is_readable_and_defines_its_run(folder: Path, trace: Trace) -> None:
     path = folder / "traces" / "tiny__MCPO-N-5__paper.json"
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     assert (trace.task, trace.method, trace.protocol) == ("tiny", "MCPO N=5", "paper")
@@ -177,7 +177,7 @@ def test_the_file_says_what_was_run_and_is_read_by_people(folder: Path, trace: T
     assert all(float(f"{value:.4g}") == value for value in digits)
 
 
-def test_a_trace_that_cannot_be_written_leaves_the_earlier_one(folder: Path, tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_earlier_trace(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "traces" / "tiny__MCPO-N-5__paper.json"
     path.with_name(f".{path.name}.{os.getpid()}").mkdir(parents=True)
     path.write_bytes((folder / "traces" / path.name).read_bytes())
@@ -195,29 +195,29 @@ def test_a_trace_that_cannot_be_written_leaves_the_earlier_one(folder: Path, tmp
         ({"protocol": "papers"}, "did you mean paper"),
     ],
 )
-def test_what_cannot_be_traced_is_one_clear_line(tmp_path: Path, arguments: dict[str, Any], reason: str) -> None:
+def test_a_tracing_error_is_one_line(tmp_path: Path, arguments: dict[str, Any], reason: str) -> None:
     with pytest.raises(TrustaxError, match=reason) as caught:
         write_trace(tmp_path, **arguments)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"run": 1}'])
-def test_a_damaged_trace_is_one_clear_line(tmp_path: Path, content: str) -> None:
+def test_a_damaged_trace_is_a_one_line_error(tmp_path: Path, content: str) -> None:
     path = tmp_path / "trace.json"
     path.write_text(content)
-    with pytest.raises(TrustaxError, match="no trace of Trustax") as caught:
+    with pytest.raises(TrustaxError, match="not a trace of Trustax") as caught:
         read_trace(path)
     assert "\n" not in str(caught.value)
 
 
-def test_without_traces_there_are_none(tmp_path: Path) -> None:
+def test_a_missing_folder_has_no_traces(tmp_path: Path) -> None:
     assert read_traces(tmp_path / "nowhere", "paper") == []
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_on_every_task_the_window_is_kept_and_not_much_more(name: str) -> None:
+def test_on_every_task_the_window_is_recorded_within_the_budget(name: str) -> None:
     run = TASKS[name].run(MCPO())
-    updates = updates_of(TASKS[name].tuned(MCPO()))
+    updates = updates_per_iteration(TASKS[name].tuned(MCPO()))
     kept = exact_iterations(run.num_iterations, updates)
     assert {0, *(number // updates for number in range(*WINDOW))} <= kept
     assert max(kept) < run.num_iterations

@@ -1,1 +1,1 @@
-"""The MCPO paper: its methods, tasks, tables and figures, made of runs."""
+"""The MCPO paper: its methods, tasks, experiments, tables and figures."""

@@ -16,30 +16,30 @@ from trustax.paper.reproduce.reproduce import NAMES, render, require_known, run_
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduce:
-    """Run an experiment of the paper, as far as that has not been done, and show it beside the paper's numbers.
+    """Run an experiment of the paper and show its results beside the paper's numbers.
 
-    Stopped or killed, it goes on where it was when the same command is given again.
+    Finished runs are not repeated. After an interruption, the same command resumes where it stopped.
     """
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help=f"One of: {', '.join(NAMES)}.")]
     methods: tuple[str, ...] = ()
-    """Only these methods, by their names in the paper; by default all of the experiment."""
+    """Run only these methods, by their names in the paper; default: all of the experiment."""
     tasks: tuple[str, ...] = ()
-    """Only these tasks; by default all of the experiment."""
+    """Run only these tasks; default: all of the experiment."""
     seeds: int | None = None
-    """How many seeds; by default as many as in the paper."""
+    """Number of seeds; default: as in the paper."""
     steps: int | None = None
-    """Environment steps of each seed; by default as many as in the paper."""
+    """Environment steps per seed; default: as in the paper."""
     protocol: Literal["paper", "bootstrapped", "both"] = "paper"
-    """What a time limit is: a termination, as in the paper's code; bootstrapped, as it should be; or both in turn."""
+    """How time limits count: as terminations (paper), bootstrapped, or one protocol after the other (both)."""
     jobs: int | None = None
-    """How many runs at once; by default one for every core."""
+    """Number of parallel runs; default: one per core."""
     results: Path = Path("results")
-    """Where outcomes are kept, a small file of each run."""
+    """Folder for the results, one small file per run."""
     runs: Path = Path("runs/reproduce")
-    """Where the runs' folders are, with metrics and checkpoints."""
+    """Folder for the run directories, with metrics and checkpoints."""
     render_only: bool = False
-    """Run nothing; show what there is."""
+    """Run nothing; only show the existing results."""
 
     def __call__(self) -> None:
         require_known(self.name)
@@ -59,4 +59,4 @@ class Reproduce:
         for job, reason in failures:
             print(f"✗ {job.title}: {reason}", file=sys.stderr)
         if failures:
-            raise TrustaxError(f"failed runs: {len(failures)}; the same command tries them again")
+            raise TrustaxError(f"failed runs: {len(failures)}; run the same command to try them again")

@@ -1,8 +1,8 @@
-"""The experiments of the paper: which methods on which tasks, as runs.
+"""The experiments of the paper: which methods run on which tasks.
 
-Each is run under one of two protocols, and its outcomes lie in a folder of that protocol's name: `paper`, where a time
-limit counts as a termination, as in the paper's code base; and `bootstrapped`, where the value of what would have
-followed it counts, as it should.
+An experiment runs under one of two protocols, and its outcomes are stored in a folder named after the protocol.
+`paper` treats a time limit as a termination, as the paper's code does. `bootstrapped` adds the value of the last
+observation, the standard treatment.
 
 >>> cells = experiment("table-1").cells("paper", tasks=["pendulum"], num_seeds=2)
 >>> cells[0].method, cells[0].task, cells[0].run.total_timesteps, cells[0].run.bootstrap_truncation
@@ -19,11 +19,11 @@ from trustax.paper.tasks import task
 from trustax.run import Run
 
 PROTOCOLS = {"paper": False, "bootstrapped": True}
-"""Whether the value after a time limit counts, by the protocol's name."""
+"""Protocol name → whether to bootstrap the value after a time limit."""
 
 
 class Cell(NamedTuple):
-    """A method on a task, over all its seeds: a cell of a table, a line of a figure."""
+    """A method on a task with all its seeds: one cell of a table, one line of a figure."""
 
     method: str
     task: str
@@ -36,18 +36,18 @@ class Experiment:
 
     title: str
     methods: Sequence[str]
-    """the paper's rows"""
+    """rows of the paper"""
     tasks: Sequence[str]
     variants: Sequence[str] = ()
-    """rows of ours"""
+    """our additional rows"""
     num_seeds: int = 5
     algorithm_settings: dict[str, Any] = field(default_factory=dict)
-    """what differs from the task's settings"""
+    """overrides of the task's settings"""
     run_settings: dict[str, Any] = field(default_factory=dict)
 
     @property
     def rows(self) -> list[str]:
-        """The paper's methods and, below them, ours."""
+        """The paper's methods, followed by our variants."""
         return [*self.methods, *self.variants]
 
     def cells(
@@ -58,9 +58,9 @@ class Experiment:
         num_seeds: int | None = None,
         total_timesteps: int | None = None,
     ) -> list[Cell]:
-        """Its runs under a protocol, or a part of them; with other seeds or fewer steps than the paper's."""
-        rows = _chosen("method", methods, self.rows)
-        columns = _chosen("task", tasks, self.tasks)
+        """The runs under a protocol, optionally restricted to some methods and tasks or with other seeds and steps."""
+        rows = _select("method", methods, self.rows)
+        columns = _select("task", tasks, self.tasks)
         settings = self.run_settings | {"num_seeds": num_seeds or self.num_seeds}
         if total_timesteps is not None:
             settings |= {"total_timesteps": total_timesteps}
@@ -81,19 +81,19 @@ def _truncation(protocol: str) -> dict[str, bool]:
     return {"bootstrap_truncation": PROTOCOLS[protocol]}
 
 
-def _chosen(what: str, wanted: Iterable[str] | None, known: Sequence[str]) -> Sequence[str]:
-    """Those that are wanted, in the experiment's order; all without a wish."""
-    if wanted is None:
+def _select(what: str, selected: Iterable[str] | None, known: Sequence[str]) -> Sequence[str]:
+    """The selected names in the experiment's order; all names if `selected` is None."""
+    if selected is None:
         return known
-    wanted = list(wanted)
-    for name in wanted:
+    selected = list(selected)
+    for name in selected:
         if name not in known:
             raise TrustaxError(f"this experiment has no {what} {name!r}; {similar_or_all(name, known)}")
-    return [name for name in known if name in wanted]
+    return [name for name in known if name in selected]
 
 
-def _named(*beginnings: str) -> list[str]:
-    return [name for name in METHODS if name.startswith(beginnings)]
+def _named(*prefixes: str) -> list[str]:
+    return [name for name in METHODS if name.startswith(prefixes)]
 
 
 CLASSIC = ["pendulum", "lunar-lander", "bipedal-walker"]
@@ -167,11 +167,11 @@ EXPERIMENTS: dict[str, Experiment] = {
         run_settings={"total_timesteps": 409_600},
     ),
 }
-"""By the names that `trustax reproduce` knows. Figures 1a and 1b look inside a single run: see `paper/trace/`."""
+"""Experiments by their names for `trustax reproduce`. Figures 1a and 1b trace a single run: see `paper/trace/`."""
 
 
 def experiment(name: str) -> Experiment:
-    """An experiment by its name."""
+    """Look up an experiment by its name."""
     if name not in EXPERIMENTS:
         raise TrustaxError(f"the paper has no experiment {name!r}; {similar_or_all(name, EXPERIMENTS)}")
     return EXPERIMENTS[name]

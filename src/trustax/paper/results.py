@@ -1,7 +1,7 @@
-"""What a finished run leaves in `results/`: one small JSON file, from which tables and figures are made.
+"""The outcome of a finished run: one small JSON file in `results/`, from which tables and figures are made.
 
-It holds the run's full definition, the learning curve of every seed, and where and how long it ran. Seeds may be spread
-over several files: those that differ in nothing else are one cell of a table.
+It holds the full definition of the run, the learning curve of every seed, the hardware and the duration. The seeds of
+one table cell may be spread over several files, which then differ in nothing else.
 """
 
 import hashlib
@@ -24,46 +24,46 @@ from trustax.run import ADDED_LATER, Run, from_json, to_json
 from trustax.storage.atomic import write_atomic
 
 DETAILS = "mcpo/"
-"""Metrics of this group are kept too, as mean and deviation over the seeds."""
+"""Metrics with this prefix are stored as mean and standard deviation over seeds."""
 POINTS = 200
-"""A curve is thinned to at most this many points; the last is among them, and each seed's best is kept beside them."""
+"""Maximum number of points of a stored curve, including the last; each seed's best point is stored in addition."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run, or several that differ in their seeds alone."""
+    """The outcome of one run, or of several that differ only in their seeds."""
 
     run: Run
-    """its seeds are those of the rows below, in order, where there was one file"""
+    """for an outcome from one file, its seeds are the rows of the arrays below"""
     method: str
-    """the name under which tables list it"""
+    """the name in the tables"""
     steps: list[int]
     returns: np.ndarray
     """mean raw return of the last 100 episodes, `seed point`; NaN before the first episode"""
     successes: np.ndarray | None
     """success rate of the last 100 episodes, likewise"""
     details: dict[str, np.ndarray]
-    """what MCPO did, by the metric's name: mean and standard deviation over the seeds, `2 point`"""
+    """metrics of MCPO by name: mean and standard deviation over seeds, `2 point`"""
     seconds: float
     steps_per_second: float
-    """all seeds together, median over the iterations"""
+    """of all seeds together, median over iterations"""
     versions: dict[str, str]
     hardware: str
 
     @property
     def final(self) -> np.ndarray:
-        """The last point of each seed."""
+        """The last value of each seed."""
         return self.returns[:, -1]
 
     @property
     def best(self) -> np.ndarray:
-        """The highest point of each seed; NaN where no episode has ended."""
+        """The highest value of each seed; NaN if no episode has ended."""
         return np.fmax.reduce(self.returns, axis=1)
 
 
 def outcome_of(run: Run, method: str, records: list[Record], seconds: float) -> Outcome:
-    """What the records of a finished run amount to."""
-    kept = [records[number] for number in _shown(records)]
+    """Make the outcome of a finished run from its records."""
+    kept = [records[number] for number in _kept_indices(records)]
     return Outcome(
         run=run,
         method=method,
@@ -79,8 +79,8 @@ def outcome_of(run: Run, method: str, records: list[Record], seconds: float) -> 
     )
 
 
-def _shown(records: list[Record]) -> list[int]:
-    """Which records are kept of a curve, by their numbers."""
+def _kept_indices(records: list[Record]) -> list[int]:
+    """The indices of the records that a stored curve keeps."""
     last = len(records) - 1
     step = max(1, ceil(last / (POINTS - 1)))
     best = [int(np.nanargmax(row)) for row in _curve(records, RETURN) if np.isfinite(row).any()]
@@ -88,9 +88,9 @@ def _shown(records: list[Record]) -> list[int]:
 
 
 def digest(run: Run) -> str:
-    """Eight letters for a run's definition, seeds left out; the same in every process.
+    """An eight-digit hash of a run's definition without its seeds, the same in every process.
 
-    Fields that came later count only where they change what older runs did.
+    Fields of later versions are hashed only if they differ from the behavior of earlier versions.
     """
     definition = to_json(replace(run, seed=0, num_seeds=1))
     for settings in (definition, definition["algorithm"]):
@@ -100,16 +100,16 @@ def digest(run: Run) -> str:
     return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def same_but_for_length(one: Run, other: Run) -> bool:
-    """Whether two runs differ in their seeds and their steps alone."""
+def same_except_length(one: Run, other: Run) -> bool:
+    """Whether two runs differ only in seeds and total steps."""
     return digest(one) == digest(replace(other, total_timesteps=one.total_timesteps))
 
 
 def write(outcome: Outcome, folder: Path) -> Path:
-    """Leave an outcome in a folder, in the place of an earlier one of the same run."""
+    """Write an outcome into a folder, replacing an earlier outcome of the same run."""
     run = outcome.run
     seeds = f"{run.seed}-{run.seed + run.num_seeds - 1}"
-    path = folder / f"{plain_name(run.env_id)}__{plain_name(outcome.method)}__{digest(run)}__{seeds}.json"
+    path = folder / f"{to_slug(run.env_id)}__{to_slug(outcome.method)}__{digest(run)}__{seeds}.json"
     content = {
         "method": outcome.method,
         "final": _rounded(outcome.final),
@@ -130,22 +130,22 @@ def write(outcome: Outcome, folder: Path) -> Path:
 
 
 def read(folder: Path) -> list[Outcome]:
-    """Every outcome in a folder; those that differ in their seeds alone are joined."""
+    """Read every outcome in a folder; outcomes that differ only in their seeds are merged."""
     cells: dict[tuple[str, str], list[Outcome]] = {}
     for path in sorted(folder.glob("*.json")):
         outcome = read_file(path)
         cells.setdefault((outcome.method, digest(outcome.run)), []).append(outcome)
-    return [_joined(cell) for cell in cells.values()]
+    return [_merged(cell) for cell in cells.values()]
 
 
 def find(outcomes: Iterable[Outcome], method: str, run: Run) -> Outcome | None:
-    """The outcome of a method's run; of several that differ in their length alone, the longest."""
-    found = [outcome for outcome in outcomes if outcome.method == method and same_but_for_length(outcome.run, run)]
+    """Find the outcome of a run; among several that differ only in total steps, the longest."""
+    found = [outcome for outcome in outcomes if outcome.method == method and same_except_length(outcome.run, run)]
     return max(found, key=lambda outcome: outcome.run.total_timesteps, default=None)
 
 
 def read_file(path: Path) -> Outcome:
-    """One outcome, as `write` left it."""
+    """Read one outcome file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return Outcome(
@@ -161,10 +161,10 @@ def read_file(path: Path) -> Outcome:
             hardware=content["hardware"],
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TrustaxError) as error:
-        raise TrustaxError(f"{path} is no result of Trustax: {error}") from error
+        raise TrustaxError(f"{path} is not a result file of Trustax: {error}") from error
 
 
-def _joined(cell: list[Outcome]) -> Outcome:
+def _merged(cell: list[Outcome]) -> Outcome:
     if len(cell) == 1:
         return cell[0]
     successes = [outcome.successes for outcome in cell if outcome.successes is not None]
@@ -172,24 +172,24 @@ def _joined(cell: list[Outcome]) -> Outcome:
         cell[0],
         returns=np.concatenate([outcome.returns for outcome in cell]),
         successes=np.concatenate(successes) if successes else None,
-        details={name: _joined_spread(cell, name) for name in cell[0].details},
+        details={name: _merged_spread(cell, name) for name in cell[0].details},
         seconds=sum(outcome.seconds for outcome in cell),
         steps_per_second=float(np.mean([outcome.steps_per_second for outcome in cell])),
     )
 
 
-def _joined_spread(cell: list[Outcome], name: str) -> np.ndarray:
-    """Mean and deviation over all seeds, from those of the seeds in each file."""
+def _merged_spread(cell: list[Outcome], name: str) -> np.ndarray:
+    """Mean and standard deviation over all seeds, computed from those of each file."""
     counts = [len(outcome.returns) for outcome in cell]
     means, deviations = np.moveaxis(np.stack([outcome.details[name] for outcome in cell]), 1, 0)
     mean = np.average(means, axis=0, weights=counts)
     return np.stack([mean, np.sqrt(np.average(deviations**2 + (means - mean) ** 2, axis=0, weights=counts))])
 
 
-def plain_name(name: str) -> str:
-    """A name as part of a file's.
+def to_slug(name: str) -> str:
+    """Convert a name for use in file names.
 
-    >>> plain_name("MCPO N=10 literal")
+    >>> to_slug("MCPO N=10 literal")
     'MCPO-N-10-literal'
     """
     return "-".join(re.findall(r"[A-Za-z0-9.]+", name))
@@ -205,7 +205,7 @@ def _spread(records: Iterable[Record], metric: str) -> np.ndarray:
 
 
 def _array(values: list[Any]) -> np.ndarray:
-    return np.array(values, dtype=float)  # None, where nothing was known yet, becomes NaN
+    return np.array(values, dtype=float)  # None, where there was no value yet, becomes NaN
 
 
 def _rounded(values: np.ndarray) -> list[float | None]:
@@ -217,7 +217,7 @@ def _short(values: np.ndarray) -> list[float]:
 
 
 def version_of(package: str) -> str:
-    """The version of a package that is installed."""
+    """The installed version of a package."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -225,7 +225,7 @@ def version_of(package: str) -> str:
 
 
 def hardware() -> str:
-    """What JAX computes on."""
+    """A short description of the devices that JAX uses."""
     device = jax.devices()[0]
     kind = "CPU" if device.platform == "cpu" else device.device_kind
     return f"{kind}, {len(jax.devices())} device(s), {platform.machine()}"

@@ -1,8 +1,7 @@
-"""What the scores of a few runs say: averages, effect sizes, and how sure of them one can be.
+"""Statistics over a few runs: averages, effect sizes and confidence intervals.
 
-`Scores` are one array of runs for each task. Tasks may differ in their number of runs; resampling stays within a task.
-The measures over several tasks are those of Agarwal et al. (2021), *Deep Reinforcement Learning at the Edge of the
-Statistical Precipice*.
+`Scores` hold one array of runs per task. Tasks may have different numbers of runs; resampling stays within a task. The
+aggregate measures follow Agarwal et al. (2021), *Deep Reinforcement Learning at the Edge of the Statistical Precipice*.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ Scores = Sequence[Runs]
 
 @dataclass(frozen=True)
 class Summary:
-    """The runs of a cell as a table shows them."""
+    """Mean, standard deviation and number of the runs of a table cell."""
 
     mean: float
     std: float
@@ -28,8 +27,8 @@ class Summary:
 def summary(runs: Runs) -> Summary:
     """Mean and standard deviation over runs.
 
-    The deviation divides by the number of runs, as NumPy does unless told otherwise and as our curves do: most likely
-    the paper's ± is the same. Over five runs, dividing by one less gives 12 % more.
+    The standard deviation divides by the number of runs, as NumPy does by default and as our curves do. The paper's ±
+    is most likely the same. For five runs, dividing by n - 1 would give a 12 % larger value.
 
     >>> summary(np.array([1.0, 3.0]))
     Summary(mean=2.0, std=1.0, count=2)
@@ -38,9 +37,9 @@ def summary(runs: Runs) -> Summary:
 
 
 def cohens_d(first: Summary, second: Summary) -> float:
-    """How many pooled standard deviations lie between two means; NaN where no spread is known: one run on either side.
+    """The difference of two means in pooled standard deviations; NaN if either side has only one run.
 
-    The pooled deviation is the unbiased one, Σ (x - x̄)² / (n₁ + n₂ - 2). Positive where the first is higher.
+    The pooled variance is unbiased: Σ (x - x̄)² / (n₁ + n₂ - 2). The result is positive if the first mean is higher.
 
     >>> round(cohens_d(summary(np.array([3.0, 5.0])), summary(np.array([1.0, 3.0]))), 3)
     1.414
@@ -56,7 +55,7 @@ def cohens_d(first: Summary, second: Summary) -> float:
 
 
 def interquartile_mean(scores: Scores) -> float:
-    """The mean of the middle half of all runs of all tasks: hardly moved by outliers, less noisy than the median.
+    """The mean of the middle half of all runs of all tasks: robust to outliers, less noisy than the median.
 
     >>> interquartile_mean([np.array([0.0, 1.0]), np.array([2.0, 900.0])])
     1.5
@@ -67,9 +66,9 @@ def interquartile_mean(scores: Scores) -> float:
 
 
 def probability_of_improvement(first: Scores, second: Scores) -> float:
-    """How likely a run of the first scores higher than one of the second, on a task picked at random.
+    """The probability that a run of the first method scores higher than one of the second, on a random task.
 
-    A tie counts half. 0.5 says that neither is better.
+    A tie counts half. At 0.5 neither method is better.
 
     >>> probability_of_improvement([np.array([2.0, 3.0])], [np.array([1.0, 3.0])])
     0.625
@@ -98,10 +97,10 @@ def bootstrap_interval(
     repeats: int = 2000,
     seed: int = 0,
 ) -> Float[np.ndarray, "2 ..."]:
-    """Lower and upper bound of a statistic of one or more methods' scores, by resampling the runs within each task.
+    """The percentile-bootstrap confidence interval of a statistic of one or more methods' scores.
 
-    The percentile bootstrap. Tasks are not resampled: the interval speaks of other runs on the same tasks. A single
-    run cannot be resampled, and its interval is a point.
+    Runs are resampled within each task and tasks are not resampled, so the interval describes other runs on the same
+    tasks. The interval of a single run is a point.
 
     >>> low, high = bootstrap_interval(interquartile_mean, [np.array([1.0, 2.0, 3.0])])
     >>> low, high
@@ -115,7 +114,7 @@ def bootstrap_interval(
 
 
 def rescaled(scores: Runs, zero: float, one: float) -> Runs:
-    """Scores on the scale on which `zero` is 0 and `one` is 1.
+    """Rescale scores linearly such that `zero` maps to 0 and `one` maps to 1.
 
     >>> rescaled(np.array([-5.0, 15.0]), zero=-5.0, one=5.0).tolist()
     [0.0, 2.0]
@@ -124,7 +123,7 @@ def rescaled(scores: Runs, zero: float, one: float) -> Runs:
 
 
 def human_normalized(scores: Runs, random: float, human: float) -> Runs:
-    """Scores of a game in per cent of what a human has above random play.
+    """Human-normalized scores of a game in percent: 0 is random play, 100 is a human.
 
     >>> human_normalized(np.array([1.7, 30.5, 59.3]), random=1.7, human=30.5).round(1).tolist()
     [0.0, 100.0, 200.0]

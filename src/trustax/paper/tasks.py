@@ -1,4 +1,4 @@
-"""The tasks of the paper with its settings, by name; an environment id alone finds its task too.
+"""The tasks of the paper with their settings, found by name or by environment id.
 
 >>> task("hopper").env_id
 'Hopper-v5'
@@ -23,9 +23,9 @@ from trustax.run import Run
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """An environment, how long it is trained, and with which settings: the rows of the paper's table of settings.
+    """An environment with its training length and hyperparameters: one row of the paper's table of settings.
 
-    How a time limit is treated is not among them: it is a protocol of a whole experiment (`Run.bootstrap_truncation`).
+    The treatment of time limits is not part of a task, but of an experiment's protocol (`Run.bootstrap_truncation`).
     """
 
     env_id: str
@@ -40,13 +40,13 @@ class Task:
     normalize_rewards: bool = True
 
     def run(self, algorithm: Algorithm, **settings: Any) -> Run:
-        """The run of an algorithm on this task; `settings` are fields of `Run` that shall differ."""
+        """The run of an algorithm on this task; `settings` override fields of `Run`."""
         names = ("env_id", "total_timesteps", "num_envs", "horizon", "normalize_rewards")
         own = {name: getattr(self, name) for name in names}
         return Run(algorithm=self.tuned(algorithm), **own | settings)
 
     def tuned(self, algorithm: Algorithm) -> Algorithm:
-        """The algorithm with the task's settings. TRPO and ACKTR have step sizes and costs of their own."""
+        """The algorithm with the task's settings. TRPO and ACKTR keep their own step sizes and costs."""
         names = ["num_minibatches"]
         if isinstance(algorithm, FirstOrder):
             names += ["num_epochs", "learning_rate", "value_cost", "entropy_cost"]
@@ -54,7 +54,7 @@ class Task:
         return replace(algorithm, **{name: getattr(self, name) for name in names if name in known})  # type: ignore[type-var]
 
     def summary(self, algorithm: Algorithm) -> str:
-        """What it sets of a run of the algorithm."""
+        """One line with the settings that the task gives to a run of the algorithm."""
         summary = f"{self.num_envs} environments × {self.horizon} steps an iteration"
         if isinstance(algorithm, FirstOrder):
             summary += f", {self.num_epochs} epochs of {self.num_minibatches} minibatches"
@@ -77,7 +77,7 @@ def _atari(name: str) -> Task:
         learning_rate=2.5e-4,
         value_cost=1.0,
         entropy_cost=0.01,
-        normalize_rewards=False,  # their sign alone is learned from
+        normalize_rewards=False,  # the reward is clipped to its sign instead
     )
 
 
@@ -104,14 +104,14 @@ TASKS: dict[str, Task] = {
 
 
 def task(name: str) -> Task:
-    """A task by its name."""
+    """Look up a task by its name."""
     if name not in TASKS:
         raise TrustaxError(f"the paper has no task {name!r}; {similar_or_all(name, TASKS)}")
     return TASKS[name]
 
 
 def task_of(env_id: str) -> Task | None:
-    """The task of an environment id, whatever its engine and version; every game of Atari has the settings of one."""
+    """The task of an environment id with any engine and version; all Atari games share their settings."""
     bare = bare_id(env_id)
     for task in TASKS.values():
         if _unversioned(task.env_id) == _unversioned(bare.removeprefix("ALE/")):

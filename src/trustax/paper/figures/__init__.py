@@ -1,4 +1,4 @@
-"""The paper's figures from our outcomes and traces, and a few of ours, as PNG files."""
+"""Draws the paper's figures and a few of our own from outcomes and traces, as PNG files."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from trustax.paper.experiments import PROTOCOLS
 from trustax.paper.figures.ablation import draw_ablation
 from trustax.paper.figures.curves import draw_curves, draw_minigrid
 from trustax.paper.figures.details import draw_alpha, draw_slots
-from trustax.paper.figures.iteration_detail import draw_withins
+from trustax.paper.figures.iteration_detail import draw_iteration_details
 from trustax.paper.figures.profiles import draw_profiles
 from trustax.paper.figures.quality import draw_qualities
 from trustax.paper.figures.timeline import draw_timelines
@@ -19,10 +19,10 @@ from trustax.paper.results import Outcome, read
 from trustax.paper.trace.trace import Trace, read_traces
 from trustax.plotting.curves import STYLE
 
-Drawn = dict[str, Figure]
-"""By what each picture shows, where a name has several; empty where there is nothing to draw."""
+Figures = dict[str, Figure]
+"""The pictures of one figure by their suffix, which is "" for a single one; empty if there is nothing to draw."""
 
-FROM_OUTCOMES: dict[str, Callable[[Sequence[Outcome], str], Drawn]] = {
+FROM_OUTCOMES: dict[str, Callable[[Sequence[Outcome], str], Figures]] = {
     "figure-1c": draw_slots,
     "alpha": draw_alpha,
     "minigrid": draw_minigrid,
@@ -30,10 +30,10 @@ FROM_OUTCOMES: dict[str, Callable[[Sequence[Outcome], str], Drawn]] = {
     "curves": draw_curves,
     "profiles": draw_profiles,
 }
-FROM_TRACES: dict[str, Callable[[Sequence[Trace]], Drawn]] = {
+FROM_TRACES: dict[str, Callable[[Sequence[Trace]], Figures]] = {
     "figure-1a": draw_timelines,
     "figure-1b": draw_qualities,
-    "within": draw_withins,
+    "within": draw_iteration_details,
 }
 FIGURES = [*FROM_TRACES, *FROM_OUTCOMES]
 TITLES = {
@@ -50,7 +50,7 @@ TITLES = {
 
 
 def save_figure(name: str, results: Path, protocol: str, folder: Path) -> list[Path]:
-    """Draw a figure from what there is under `results`; the files, none where there is nothing to draw."""
+    """Draw a figure from the files under `results`; returns the saved paths, none if there is nothing to draw."""
     if name not in FIGURES:
         raise TrustaxError(f"there is no figure {name!r}; {similar_or_all(name, FIGURES)}")
     if protocol not in PROTOCOLS:

@@ -1,4 +1,4 @@
-"""The ablation on BipedalWalkerHardcore: where every variant ends beside the paper's margins, and its curves."""
+"""The ablation on BipedalWalkerHardcore: final returns beside the paper's margins, and learning curves."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from trustax.paper.experiments import EXPERIMENTS, TABLE_1
-from trustax.paper.figures.captions import averaged, lacking
-from trustax.paper.figures.curves import Found, curve_of, found_on
-from trustax.paper.figures.families import Line, draw_families, explain_families, family_and_setting
-from trustax.paper.figures.sheet import SMALL, sheet
+from trustax.paper.figures.captions import missing_text, seeds_text
+from trustax.paper.figures.curves import OutcomeByMethod, curve_of, outcomes_on
+from trustax.paper.figures.families import Line, draw_families, families_caption, family_and_setting
+from trustax.paper.figures.panels import SMALL, make_figure
 from trustax.paper.results import Outcome
 from trustax.paper.tables.targets import TARGETS
 from trustax.paper.tasks import TASKS
@@ -24,7 +24,7 @@ COMPONENTS = {
     "Writing": ["Frequent writing", "Uniform writing", "Sparse writing"],
     "Mixing": ["Mean ψ N=10", "Half feature"],
 }
-"""What is varied of MCPO, and how."""
+"""The components of MCPO and their variants."""
 ROW_HEIGHT = 0.22
 MARK_HEIGHT = 0.25
 
@@ -32,23 +32,23 @@ MARK_HEIGHT = 0.25
 def draw_ablation(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
     experiment = EXPERIMENTS["ablation"]
     (task,) = experiment.tasks
-    found = found_on(task, experiment, outcomes, protocol)
+    found = outcomes_on(task, experiment, outcomes, protocol)
     if not found:
         return {}
     return {"finals": _draw_finals(task, found, protocol), "curves": _draw_curves(task, found, protocol)}
 
 
 def groups() -> dict[str, list[str]]:
-    """The methods of the ablation by what they differ in."""
+    """The methods of the ablation, grouped by the component that differs."""
     return COMPONENTS | {"Other methods": TABLE_1}
 
 
-def _draw_finals(task: str, found: Found, protocol: str) -> Figure:
-    """A bar for every method, from the top in the paper's order."""
+def _draw_finals(task: str, found: OutcomeByMethod, protocol: str) -> Figure:
+    """Draw one bar per method in the paper's order, from the top."""
     count = sum(map(len, groups().values())) + len(groups())
-    mark = f" ◆: {REFERENCE} and the margin that the paper's text gives, ± 25." if REFERENCE in found else ""
-    caption = f"{averaged(found.values())}; lines: ± one standard deviation over seeds.{mark} Protocol {protocol}."
-    figure, panels = sheet(f"Final return on {task}", caption, (8.0, count * ROW_HEIGHT + 1.4))
+    mark = f" ◆: {REFERENCE} plus the margin given in the paper's text, ± 25." if REFERENCE in found else ""
+    caption = f"{seeds_text(found.values())}; lines: ± one standard deviation over seeds.{mark} Protocol {protocol}."
+    figure, panels = make_figure(f"Final return on {task}", caption, (8.0, count * ROW_HEIGHT + 1.4))
     axes = panels[0, 0]
     height, ticks = 0.0, {}
     for index, (group, methods) in enumerate(groups().items()):
@@ -88,18 +88,18 @@ def _draw_margin(axes: Axes, height: float, method: str, reference: Outcome | No
     axes.errorbar(place, height, xerr=margin.tolerance, fmt="D", color=INK, markersize=4, elinewidth=0.8, alpha=0.7)
 
 
-def _draw_curves(task: str, found: Found, protocol: str) -> Figure:
+def _draw_curves(task: str, found: OutcomeByMethod, protocol: str) -> Figure:
     panels: dict[str, list[Line]] = {}
     for group, methods in COMPONENTS.items():
-        # Every component stands beside the whole.
+        # Every panel also shows MCPO with all components.
         for method in methods if REFERENCE in methods else [REFERENCE, *methods]:
             _add_line(panels, group, _short(method), found.get(method))
     for method in TABLE_1:
         _add_line(panels, *family_and_setting(method), found.get(method))
     experiment = EXPERIMENTS["ablation"]
     caption = (
-        f"{averaged(found.values())}. {explain_families(panels, TASKS[task].total_timesteps)} N=10: MCPO with all its "
-        f"components. Protocol {protocol}.{lacking(experiment.rows, {task: found})}"
+        f"{seeds_text(found.values())}. {families_caption(panels, TASKS[task].total_timesteps)} N=10: MCPO with "
+        f"all components. Protocol {protocol}.{missing_text(experiment.rows, {task: found})}"
     )
     return draw_families(f"Ablation on {task}", caption, panels)
 
@@ -110,5 +110,5 @@ def _add_line(panels: dict[str, list[Line]], group: str, label: str, outcome: Ou
 
 
 def _short(method: str) -> str:
-    """As little as tells a method from the others of its panel."""
+    """The shortest label that is unique within the panel."""
     return method.removeprefix("MCPO ").removesuffix(" writing").removesuffix(" N=10")

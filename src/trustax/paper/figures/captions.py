@@ -1,4 +1,4 @@
-"""What captions say alike: how many seeds a picture shows, and what was not run."""
+"""Text shared by captions: the number of seeds, and the runs that are missing."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -6,21 +6,21 @@ from trustax.paper.figures.families import family_and_setting
 from trustax.paper.results import Outcome
 
 
-def averaged(outcomes: Iterable[Outcome]) -> str:
-    """How many seeds a picture shows: the beginning of its caption."""
+def seeds_text(outcomes: Iterable[Outcome]) -> str:
+    """The number of seeds in a figure, as the beginning of its caption."""
     counts = sorted({len(outcome.returns) for outcome in outcomes})
     if counts == [1]:
         return "One seed"
     return f"Mean over {counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else f"Mean over {counts[0]} seeds"
 
 
-def lacking(rows: Sequence[str], found: Mapping[str, Collection[str]]) -> str:
-    """Which of the rows were not run, by task: the end of a caption.
+def missing_text(rows: Sequence[str], found: Mapping[str, Collection[str]]) -> str:
+    """The methods that were not run on each task, as the end of a caption.
 
-    A family of which nothing was run is named as a whole.
+    If no method of a family was run, only the family is named.
 
-    >>> lacking(["PPO ε=0.1", "PPO ε=0.2", "TRGPPO"], {"hopper": ["TRGPPO"], "ant": []})
-    ' Not run yet: PPO on hopper; anything on ant.'
+    >>> missing_text(["PPO ε=0.1", "PPO ε=0.2", "TRGPPO"], {"hopper": ["TRGPPO"], "ant": []})
+    ' Not run yet: PPO on hopper; all methods on ant.'
     """
     parts = []
     for task, methods in found.items():
@@ -29,5 +29,5 @@ def lacking(rows: Sequence[str], found: Mapping[str, Collection[str]]) -> str:
         names = dict.fromkeys(row if family in tried else family for family, row in families)
         if names:
             listed = ", ".join(name.replace(" ", "\N{NO-BREAK SPACE}") for name in names)
-            parts.append(f"{listed if methods else 'anything'} on {task}")
+            parts.append(f"{listed if methods else 'all methods'} on {task}")
     return f" Not run yet: {'; '.join(parts)}." if parts else ""

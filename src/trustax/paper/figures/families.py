@@ -1,6 +1,6 @@
-"""Learning curves of many methods: a panel for each family of them, with the best of the family in front.
+"""Learning curves of many methods: one panel per family of methods, with the best setting highlighted.
 
-Behind, in gray, stand the best of the other families, so that every panel can be compared with all.
+For comparison, every panel also shows the best settings of the other families in gray.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from matplotlib.offsetbox import AnchoredOffsetbox, HPacker, TextArea
 from matplotlib.ticker import MaxNLocator
 
 from trustax.cli.formatting import short_count
-from trustax.paper.figures.sheet import BAND, draw_seeds, name_panel, sheet
+from trustax.paper.figures.panels import BAND, draw_seeds, make_figure, set_panel_title
 from trustax.paper.tables.targets import Target
 from trustax.plotting.curves import COLORS, LINE_STYLES, Curve, label_axes
 
@@ -23,16 +23,16 @@ COLUMNS = 4
 PANEL = (2.25, 2.3)
 """Width and height of a panel in inches."""
 MARGIN = 0.1
-"""Room for the paper's marks, right of the curves, as a share of their length."""
+"""Space for the paper's marks to the right of the curves, as a fraction of their length."""
 
 
 class Line(NamedTuple):
-    """A method in its panel."""
+    """One method in a panel."""
 
     label: str
     curve: Curve
     target: Target | None = None
-    """where the paper's ends"""
+    """the final value in the paper"""
 
     @property
     def final(self) -> float:
@@ -40,7 +40,7 @@ class Line(NamedTuple):
 
 
 def family_and_setting(method: str) -> tuple[str, str]:
-    """The name of a method without its signature hyperparameter, and that one.
+    """Split the name of a method into its family and its main hyperparameter.
 
     >>> family_and_setting("KL Fixed β=0.1"), family_and_setting("MCPO N=5 literal"), family_and_setting("TRGPPO")
     (('KL Fixed', 'β=0.1'), ('MCPO literal', 'N=5'), ('TRGPPO', ''))
@@ -50,8 +50,8 @@ def family_and_setting(method: str) -> tuple[str, str]:
     return " ".join(word for word in words if word != setting), setting
 
 
-def explain_families(groups: Mapping[str, Sequence[Line]], steps: int) -> str:
-    """What the eye sees; `steps` are those that the paper trained."""
+def families_caption(groups: Mapping[str, Sequence[Line]], steps: int) -> str:
+    """Explain lines and marks; `steps` is the paper's training length."""
     lines = [line for group in groups.values() for line in group]
     parts = []
     if len(lines) > len(groups):
@@ -61,23 +61,23 @@ def explain_families(groups: Mapping[str, Sequence[Line]], steps: int) -> str:
     if len(groups) > 1:
         parts.append("Gray: the best of the other families.")
     if any(line.target for line in lines):
-        parts.append(f"◆: where the paper ends, after {short_count(steps)} steps.")
+        parts.append(f"◆: final value in the paper, after {short_count(steps)} steps.")
     return " ".join(parts)
 
 
 def draw_families(title: str, caption: str, groups: Mapping[str, Sequence[Line]]) -> Figure:
-    """A panel a group; every group has at least one line."""
+    """Draw one panel per group. Every group needs at least one line."""
     columns = min(COLUMNS, len(groups))
     rows = -(-len(groups) // columns)
     size = (max(6.5, columns * PANEL[0]), rows * PANEL[1] + 1.0)
-    figure, panels = sheet(title, caption, size, (rows, columns), sharex=True, sharey=True)
+    figure, panels = make_figure(title, caption, size, (rows, columns), sharex=True, sharey=True)
     last = max(int(line.curve.steps[-1]) for lines in groups.values() for line in lines)
     best = {name: best_of(lines) for name, lines in groups.items()}
     for index, (axes, name) in enumerate(zip(panels.flat, groups, strict=False)):
         for other in best.values():
             axes.plot(other.curve.steps, np.nanmean(other.curve.values, axis=1), color=GRAY, linewidth=0.9, zorder=1)
         _draw_group(axes, groups[name], best[name], last)
-        name_panel(axes, name, pad=18.0)
+        set_panel_title(axes, name, pad=18.0)
         _set_axes(axes, last, is_lowest=index + columns >= len(groups))
     for axes in panels.flat[len(groups) :]:
         axes.remove()
@@ -87,7 +87,7 @@ def draw_families(title: str, caption: str, groups: Mapping[str, Sequence[Line]]
 
 
 def best_of(lines: Sequence[Line]) -> Line:
-    """Of those that were trained longest, the one that ends highest."""
+    """The line with the highest final value among those trained longest."""
     longest = max(line.curve.steps[-1] for line in lines)
     return max((line for line in lines if line.curve.steps[-1] == longest), key=lambda line: line.final)
 
@@ -111,11 +111,11 @@ def _draw_group(axes: Axes, lines: Sequence[Line], best: Line, last: int) -> Non
             _draw_target(axes, line.target, last * (1 + MARGIN * (index + 1) / (len(lines) + 1)), color)
         weight = "bold" if line is best else "normal"
         texts.append(TextArea(line.label, textprops={"color": color, "fontsize": 7.5, "fontweight": weight}))
-    # Above the panel, where a legend covers nothing.
+    # Place the legend above the panel, where it covers no curve.
     names = HPacker(children=texts, pad=0, sep=5)
     above: dict[str, Any] = {"bbox_to_anchor": (0, 1), "bbox_transform": axes.transAxes}
     legend = AnchoredOffsetbox("lower left", child=names, frameon=False, pad=0, borderpad=0.3, **above)
-    legend.set_in_layout(False)  # a long one shall not make its column wider
+    legend.set_in_layout(False)  # a long legend must not widen its column
     axes.add_artist(legend)
 
 

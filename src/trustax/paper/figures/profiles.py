@@ -1,4 +1,4 @@
-"""Methods over all tasks of a table at once: performance profiles, and how likely MCPO beats each of the others.
+"""Methods over all tasks of a table: performance profiles, and the probability that MCPO beats each other method.
 
 After Agarwal et al. (2021), *Deep Reinforcement Learning at the Edge of the Statistical Precipice*.
 """
@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from trustax.paper.experiments import EXPERIMENTS
-from trustax.paper.figures.sheet import SMALL, add_legend, look_of, name_panel, sheet
+from trustax.paper.figures.panels import SMALL, add_legend, line_style_of, make_figure, set_panel_title
 from trustax.paper.results import Outcome
 from trustax.paper.statistics import Scores, bootstrap_interval, performance_profile, probability_of_improvement
 from trustax.paper.tables.scores import samples_of
@@ -24,7 +24,7 @@ REPEATS = 500
 
 
 def draw_profiles(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
-    """A figure for each table in which MCPO and another method ran in full on all tasks."""
+    """Draw one figure per table in which MCPO and at least one other method ran in full on all tasks."""
     figures = {}
     for table in TABLES:
         _, samples = samples_of(table, protocol, outcomes)
@@ -37,22 +37,24 @@ def draw_profiles(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figur
 
 def _draw(table: str, scores: dict[str, Scores], lacking: list[str], protocol: str) -> Figure:
     reference = REFERENCES[table]
-    scale = ", where 0 and 1 are the paper's worst and best mean on a task" if table in RANGES else ""
-    left_out = f" Without those that have not run in full: {', '.join(lacking)}." if lacking else ""
+    scale = "; 0 and 1 are the paper's worst and best mean on a task" if table in RANGES else ""
+    left_out = f" Excluded, because they have not run in full: {', '.join(lacking)}." if lacking else ""
     caption = (
-        f"Left: the share of runs that end above a score, averaged over tasks{scale}. Right: how likely a run of "
-        f"{reference} ends above one of the other method; lines: 95 % intervals from resampled seeds. Protocol "
-        f"{protocol}.{left_out}"
+        f"Left: the fraction of runs with a final score above a threshold, averaged over tasks{scale}. Right: the "
+        f"probability that a run of {reference} scores higher than one of the other method; lines: 95 % intervals from "
+        f"resampled seeds. Protocol {protocol}.{left_out}"
     )
-    figure, panels = sheet(f"{EXPERIMENTS[table].title}: all tasks", caption, (9.0, 5.2), (1, 2), width_ratios=(1.5, 1))
+    figure, panels = make_figure(
+        f"{EXPERIMENTS[table].title}: all tasks", caption, (9.0, 5.2), (1, 2), width_ratios=(1.5, 1)
+    )
     left, right = panels[0]
     _draw_profiles(left, scores)
     others = [row for row in scores if row != reference]
     _draw_improvements(right, {row: scores[row] for row in others}, scores[reference])
-    name_panel(left, "Performance profiles")
-    name_panel(right, f"P({reference} is better)")
+    set_panel_title(left, "Performance profiles")
+    set_panel_title(right, f"P({reference} is better)")
     left.set_xlabel("final score" if table not in RANGES else "final score, rescaled")
-    left.set_ylabel("share of runs above it")
+    left.set_ylabel("fraction of runs above it")
     add_legend(figure, list(scores), panels, loc="outside right center")
     return figure
 
@@ -62,7 +64,7 @@ def _draw_profiles(axes: Axes, scores: dict[str, Scores]) -> None:
     thresholds = np.linspace(every.min(), every.max(), THRESHOLDS)
     for row, each in scores.items():
         profile = performance_profile(each, thresholds)
-        color, style = look_of(list(scores), row)
+        color, style = line_style_of(list(scores), row)
         if row.startswith("MCPO"):
             statistic = partial(performance_profile, thresholds=thresholds)
             low, high = bootstrap_interval(statistic, each, repeats=REPEATS)

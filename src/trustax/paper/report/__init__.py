@@ -1,7 +1,7 @@
-"""The whole reproduction as one HTML page that opens without a network: tables, curves, and the inside of MCPO.
+"""The whole reproduction as one offline HTML page: tables, curves, and the internals of MCPO.
 
-Everything is inside the file: Plotly, style, script, and the numbers as JSON. A content security policy names the two
-scripts by their hashes and forbids every request, so nothing that a results file says can run or call home.
+The file contains everything: Plotly, style sheet, scripts, and the data as JSON. A content security policy lists the
+two scripts by their hashes and forbids every request, so no text from a results file can run code or send data.
 """
 
 import base64
@@ -14,9 +14,9 @@ from typing import Any
 
 from trustax.errors import TrustaxError
 from trustax.paper.experiments import EXPERIMENTS, PROTOCOLS
-from trustax.paper.report.curves import curve_data, labels_of, making_data, outcomes_in
+from trustax.paper.report.curves import curve_data, outcome_labels, outcomes_in, provenance_data
 from trustax.paper.report.figures import figure_data
-from trustax.paper.report.internals import outcome_inside, trace_insides
+from trustax.paper.report.internals import outcome_internals, trace_internals
 from trustax.paper.report.tables import table_data, target_of
 from trustax.paper.reproduce.plan import TIMED
 from trustax.paper.reproduce.reproduce import TRACED
@@ -25,25 +25,25 @@ from trustax.paper.trace.trace import read_traces
 from trustax.plotting.curves import COLORS
 from trustax.storage.atomic import write_atomic
 
-PARTS = files("trustax.paper.report") / "page"
-SCRIPTS = ("elements.js", "charts.js", "overview.js", "curves.js", "inside.js", "page.js")
-WORDS = {
-    "paper": "counts a time limit as a termination, as the paper’s code base does.",
-    "bootstrapped": "counts the value of what would have followed a time limit, as it should.",
+PAGE_FILES = files("trustax.paper.report") / "page"
+SCRIPTS = ("elements.js", "charts.js", "overview.js", "curves.js", "internals.js", "page.js")
+PROTOCOL_DESCRIPTIONS = {
+    "paper": "treats a time limit as a termination, as the paper’s code does.",
+    "bootstrapped": "adds the value of the last observation at a time limit, the standard treatment.",
 }
-WRITING = "trustax report results"
-BEGINNING = ("trustax reproduce table-1", WRITING)
+REPORT_COMMAND = "trustax report results"
+FIRST_COMMANDS = ("trustax reproduce table-1", REPORT_COMMAND)
 
 
 def write_report(results: Path, path: Path, figures: bool = True) -> Path:
-    """Write the page of what is in a folder of results, with pictures of the paper's figures if they are wanted.
+    """Write the report of a results folder, optionally with the paper's figures.
 
     >>> from tempfile import mkdtemp
     >>> folder = Path(mkdtemp())
     >>> write_report(folder, folder / "report.html", figures=False).name
     'report.html'
     """
-    plotly = _plotly()  # before the work, lest it be in vain
+    plotly = _plotly()  # first, so that a missing package fails fast
     page = _page(_data(results, figures), plotly)
     write_atomic(path, page)
     return path
@@ -54,44 +54,52 @@ def _data(results: Path, figures: bool) -> dict[str, Any]:
     labeled = [
         (outcome, protocol, label)
         for protocol, found in outcomes.items()
-        for outcome, label in zip(found, labels_of(found), strict=True)
+        for outcome, label in zip(found, outcome_labels(found), strict=True)
     ]
     return {
         "palette": COLORS,
-        "protocols": [{"name": name, "words": WORDS[name]} for name in PROTOCOLS],
+        "protocols": [{"name": name, "words": PROTOCOL_DESCRIPTIONS[name]} for name in PROTOCOLS],
         "protocol": max(PROTOCOLS, key=lambda name: len(outcomes[name])),
         "tables": table_data(results),
         "curves": [curve_data(*one, target_of(one[0])) for one in labeled],
         "insides": [
-            *(outcome_inside(*one) for one in labeled if one[0].details),
-            *(inside for name in PROTOCOLS for trace in read_traces(results, name) for inside in trace_insides(trace)),
+            *(outcome_internals(*one) for one in labeled if one[0].details),
+            *(
+                inside
+                for name in PROTOCOLS
+                for trace in read_traces(results, name)
+                for inside in trace_internals(trace)
+            ),
         ],
         "figures": figure_data(results) if figures else [],
-        "making": making_data([*(outcome for outcome, _, _ in labeled), *read(results / TIMED)]),
-        "commands": BEGINNING,
-        "all_commands": [*(f"trustax reproduce {name} --protocol both" for name in (*EXPERIMENTS, *TRACED)), WRITING],
+        "making": provenance_data([*(outcome for outcome, _, _ in labeled), *read(results / TIMED)]),
+        "commands": FIRST_COMMANDS,
+        "all_commands": [
+            *(f"trustax reproduce {name} --protocol both" for name in (*EXPERIMENTS, *TRACED)),
+            REPORT_COMMAND,
+        ],
     }
 
 
 def _page(data: dict[str, Any], plotly: str) -> str:
-    script = "\n".join(['"use strict";', "{", *map(_part, SCRIPTS), "}"])
+    script = "\n".join(['"use strict";', "{", *map(_page_file, SCRIPTS), "}"])
     allowed = " ".join(f"'sha256-{_hash(code)}'" for code in (plotly, script))
     parts = {
         "policy": f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'",
-        "style": _part("page.css"),
-        "data": _harmless(json.dumps(data, allow_nan=False, separators=(",", ":"))),
+        "style": _page_file("page.css"),
+        "data": _escaped(json.dumps(data, allow_nan=False, separators=(",", ":"))),
         "plotly": plotly,
         "script": script,
     }
-    # In one go, so that what is put in is not searched for further marks.
-    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], _part("page.html"))
+    # One pass, so that placeholders inside the inserted text are not replaced.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _page_file("page.html"))
 
 
-def _harmless(text: str) -> str:
-    """JSON without the letters by which HTML could take a piece of it for a tag or a comment.
+def _escaped(text: str) -> str:
+    """Escape `<` in JSON, so that HTML finds no tag or comment in it.
 
-    >>> _harmless('["</script><!--"]')
+    >>> _escaped('["</script><!--"]')
     '["\\\\u003c/script>\\\\u003c!--"]'
     """
     return text.replace("<", "\\u003c")
@@ -109,5 +117,5 @@ def _hash(code: str) -> str:
     return base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
 
 
-def _part(name: str) -> str:
-    return (PARTS / name).read_text(encoding="utf-8")
+def _page_file(name: str) -> str:
+    return (PAGE_FILES / name).read_text(encoding="utf-8")

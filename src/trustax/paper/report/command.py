@@ -13,21 +13,21 @@ from trustax.paper.report.markdown import write_page
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Write all results as one page: tables, curves, figures, the inside of MCPO.
+    """Write all results to one page: tables, curves, figures and the internals of MCPO.
 
-    HTML opens from disk without a network; a page that ends in .md is Markdown, with its figures beside it.
+    The HTML page works offline. If the output ends in .md, it is Markdown with the figures in a folder beside it.
     """
 
     results: Annotated[Path, tyro.conf.Positional] = Path("results")
-    """The folder of results, as trustax reproduce leaves it."""
+    """The results folder that trustax reproduce writes."""
     output: Path = Path("report.html")
-    """The page, .html or .md."""
+    """The file to write, .html or .md."""
     figures: bool = True
-    """Draw the paper's figures too."""
+    """Include the paper's figures."""
 
     def __call__(self) -> None:
         if not self.results.is_dir():
-            raise TrustaxError(f"{self.results} is no folder of results; trustax reproduce makes one")
+            raise TrustaxError(f"{self.results} is not a folder; create the results with trustax reproduce")
         write = write_page if self.output.suffix == ".md" else write_report
         path = write(self.results, self.output, self.figures)
         print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")

@@ -1,4 +1,4 @@
-"""What the report shows of the outcomes, as plain JSON values: their curves, and where all of it comes from."""
+"""The report's data from outcomes, as JSON values: learning curves and their provenance."""
 
 import math
 from collections import Counter
@@ -17,14 +17,14 @@ from trustax.paper.tasks import TASKS, task_of
 from trustax.run import settings_of
 
 POINTS = 200
-"""A curve is thinned to about this many points; its last one is kept."""
+"""The maximum number of points of a curve, including the last."""
 DIGITS = 4
-OF_THE_EXPERIMENT = ("env_id", "total_timesteps", "num_seeds", "seed", "bootstrap_truncation")
-"""Fields of a run that do not tell one method from another."""
+EXPERIMENT_FIELDS = ("env_id", "total_timesteps", "num_seeds", "seed", "bootstrap_truncation")
+"""Fields of a run that do not depend on the method."""
 
 
 def outcomes_in(results: Path, protocols: Iterable[str]) -> dict[str, list[Outcome]]:
-    """Those of each protocol, MCPO's first and the others in the paper's order."""
+    """The outcomes of each protocol, sorted by task; MCPO comes first, then the paper's order."""
     order = {name: place for place, name in enumerate([*_mcpo_first(METHODS), *VARIANTS])}
     return {
         protocol: sorted(
@@ -36,23 +36,23 @@ def outcomes_in(results: Path, protocols: Iterable[str]) -> dict[str, list[Outco
 
 
 def curve_data(outcome: Outcome, protocol: str, label: str, target: Target | None) -> dict[str, Any]:
-    """The curve of every seed, and where the paper's ended."""
-    kept = evenly(len(outcome.steps), POINTS)
+    """The curve of every seed, and the paper's final value."""
+    kept = evenly_spaced(len(outcome.steps), POINTS)
     return {
         "task": task_name(outcome),
         "protocol": protocol,
         "label": label,
         "family": family_and_setting(outcome.method)[0],
         "steps": [outcome.steps[index] for index in kept],
-        "values": [numbers(row[kept]) for row in outcome.returns],
-        "successes": None if outcome.successes is None else [numbers(row[kept]) for row in outcome.successes],
+        "values": [rounded(row[kept]) for row in outcome.returns],
+        "successes": None if outcome.successes is None else [rounded(row[kept]) for row in outcome.successes],
         "paper": None if target is None else {"mean": target.mean, "deviation": target.std},
         "paper_steps": task.total_timesteps if (task := task_of(outcome.run.env_id)) else 0,
     }
 
 
-def labels_of(outcomes: Sequence[Outcome]) -> list[str]:
-    """A name for each outcome: its method, with what else is particular where one name would stand for two."""
+def outcome_labels(outcomes: Sequence[Outcome]) -> list[str]:
+    """A label for each outcome: its method, plus changed settings and the number of steps where labels would clash."""
     labels = [", ".join([outcome.method, *differences(outcome)]) for outcome in outcomes]
     places = [(task_name(outcome), label) for outcome, label in zip(outcomes, labels, strict=True)]
     return [
@@ -61,8 +61,8 @@ def labels_of(outcomes: Sequence[Outcome]) -> list[str]:
     ]
 
 
-def making_data(outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
-    """Where the numbers come from, as pairs of what and how much."""
+def provenance_data(outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
+    """Where the numbers come from, as pairs of name and value."""
     if not outcomes:
         return [("results", "none yet")]
     steps = sum(len(outcome.returns) * outcome.steps[-1] for outcome in outcomes)
@@ -81,33 +81,33 @@ def making_data(outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
 
 
 def differences(outcome: Outcome) -> list[str]:
-    """Settings in which it is not the method that it is called after, on the task as the paper sets it."""
+    """The settings in which an outcome differs from its method on the paper's task."""
     task, known = task_of(outcome.run.env_id), METHODS | VARIANTS
     if task is None or outcome.method not in known:
         return []
-    usual, own = (settings_of(run, OF_THE_EXPERIMENT) for run in (task.run(known[outcome.method]), outcome.run))
+    usual, own = (settings_of(run, EXPERIMENT_FIELDS) for run in (task.run(known[outcome.method]), outcome.run))
     return [f"{name}={value}" for name, value in own.items() if usual.get(name) != value]
 
 
 def task_name(outcome: Outcome) -> str:
-    """The paper's task, or the environment where it has none."""
+    """The name of the paper's task, or the environment id if it is not one."""
     found = task_of(outcome.run.env_id)
     return next((name for name, task in TASKS.items() if task is found), outcome.run.env_id)
 
 
-def numbers(values: np.ndarray | Sequence[float]) -> list[float | int | None]:
-    """Rounded to a few significant digits; what is no finite number becomes None.
+def rounded(values: np.ndarray | Sequence[float]) -> list[float | int | None]:
+    """Round to a few significant digits; non-finite values become None.
 
-    >>> numbers([1234.5678, float("nan"), -0.000123456])
+    >>> rounded([1234.5678, float("nan"), -0.000123456])
     [1235, None, -0.0001235]
     """
     return [_shortest(float(f"{value:.{DIGITS}g}")) if math.isfinite(value) else None for value in values]
 
 
-def evenly(count: int, most: int) -> np.ndarray:
-    """Places of at most `most` of so many points, evenly spread; the first and the last are among them.
+def evenly_spaced(count: int, most: int) -> np.ndarray:
+    """Indices of at most `most` of `count` points, evenly spaced, including the first and the last.
 
-    >>> evenly(7, 3).tolist(), evenly(2, 3).tolist()
+    >>> evenly_spaced(7, 3).tolist(), evenly_spaced(2, 3).tolist()
     ([0, 3, 6], [0, 1])
     """
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))

@@ -1,4 +1,4 @@
-"""The paper's figures as the report shows them: pictures as data URIs, and which of them could be drawn."""
+"""The report's figures: images as data URIs for every figure that could be drawn."""
 
 import base64
 from pathlib import Path
@@ -8,11 +8,11 @@ from typing import Any
 from trustax.paper.experiments import PROTOCOLS
 from trustax.paper.figures import FIGURES, TITLES, save_figure
 
-DRAWN_BY_THE_PAGE = ("curves",)
+INTERACTIVE = ("curves",)
 
 
 def figure_data(results: Path) -> list[dict[str, Any]]:
-    """Every figure with its pictures under each protocol; none where nothing has been run for it."""
+    """Every figure with its images by protocol; the list is empty if nothing has been run for it."""
     return [
         {
             "name": name,
@@ -20,14 +20,14 @@ def figure_data(results: Path) -> list[dict[str, Any]]:
             "pictures": {protocol: _pictures(name, results, protocol) for protocol in PROTOCOLS},
         }
         for name in FIGURES
-        if name not in DRAWN_BY_THE_PAGE
+        if name not in INTERACTIVE
     ]
 
 
 def _pictures(name: str, results: Path, protocol: str) -> list[str]:
     with TemporaryDirectory() as folder:
-        return [_as_data(path) for path in save_figure(name, results, protocol, Path(folder))]
+        return [_data_uri(path) for path in save_figure(name, results, protocol, Path(folder))]
 
 
-def _as_data(path: Path) -> str:
+def _data_uri(path: Path) -> str:
     return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"

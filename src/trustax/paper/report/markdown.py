@@ -1,6 +1,6 @@
-"""All tables and figures of the paper as one page of Markdown: what `docs/reproduction.md` is.
+"""Writes all tables and figures of the paper as one Markdown page: `docs/reproduction.md`.
 
-Nothing in it is typed in: it is made from the results alone, and says what is missing.
+The page is generated from the results alone, and lists what is missing.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ MCPO, whose rows differ most, stands in [fidelity.md](fidelity.md).
 
 
 def write_page(results: Path, path: Path, figures: bool = True) -> Path:
-    """Write the page, and its figures into a folder beside it if they are wanted."""
+    """Write the page and, optionally, its figures into a folder beside it."""
     tables = {name: [table(name, results, protocol) for protocol in PROTOCOLS] for name in TABLES}
     parts = [INTRODUCTION, _summary(tables)]
     parts += [part for name, found in tables.items() if name != CONTAINED for part in _table(found)]
@@ -48,7 +48,7 @@ def _table(found: list[PaperTable]) -> Iterator[str]:
     title = found[0].title
     yield f"## {title}\n"
     texts = [shown.markdown().removeprefix(f"**{title}**\n\n") for shown in found]
-    yield from dict.fromkeys(texts)  # speed is the same under both
+    yield from dict.fromkeys(texts)  # the table of speeds is the same under both protocols
 
 
 def _figure(name: str, results: Path, page: Path) -> Iterator[str]:

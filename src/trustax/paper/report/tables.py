@@ -1,11 +1,11 @@
-"""The paper's tables as the report shows them: plain JSON values, under every protocol."""
+"""The report's data for the paper's tables, as JSON values for every protocol."""
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from trustax.paper.experiments import PROTOCOLS
-from trustax.paper.report.curves import differences, numbers, task_name
+from trustax.paper.report.curves import differences, rounded, task_name
 from trustax.paper.results import Outcome
 from trustax.paper.tables.cells import Entry
 from trustax.paper.tables.layout import Column, Estimate, PaperTable, ours, seeds, theirs
@@ -13,19 +13,19 @@ from trustax.paper.tables.tables import CONTAINED, TABLES, table
 from trustax.paper.tables.targets import BEST_OF, TARGETS, Target
 from trustax.paper.tasks import TASKS
 
-PLAIN = "ran"
-"""The verdict of a cell that ran in full and that the paper has no number for."""
+RAN = "ran"
+"""The verdict of a cell that ran in full but has no number in the paper."""
 WITH_CURVES = ("table-1-full", "table-2", "minigrid")
-"""Experiments whose numbers are ends of learning curves."""
+"""Experiments whose numbers are final values of learning curves."""
 
 
 def table_data(results: Path, names: Iterable[str] = TABLES) -> list[dict[str, Any]]:
-    """Every table, with what each protocol has of it."""
+    """Every table with its content for each protocol."""
     return [_table(name, {protocol: table(name, results, protocol) for protocol in PROTOCOLS}) for name in names]
 
 
 def target_of(outcome: Outcome) -> Target | None:
-    """Where the paper's curve of a method ends; of a method that it tuned, the best one's does."""
+    """The paper's final value for an outcome; tuned methods share the value of their best setting."""
     if differences(outcome):
         return None
     for experiment in WITH_CURVES:
@@ -72,17 +72,17 @@ def _content(shown: PaperTable) -> dict[str, Any]:
 
 def _cell(cell: Entry, column: Column) -> dict[str, Any]:
     return {
-        "verdict": cell.verdict or PLAIN,
+        "verdict": cell.verdict or RAN,
         "says": cell.says() if cell.verdict == "short" else "",
         "mark": cell.mark,
         "ours": ours(cell, column),
         "seeds": seeds(cell, column),
         "choice": cell.choice,
         "paper": theirs(cell.target, column) if cell.target else "",
-        "order": numbers([cell.ours.mean])[0] if cell.ours else None,
+        "order": rounded([cell.ours.mean])[0] if cell.ours else None,
     }
 
 
 def _estimate(estimate: Estimate | None) -> tuple[str, float | None]:
-    """How it is written, and what it is sorted by."""
+    """The text of an estimate and its sort key."""
     return ("", None) if estimate is None else (str(estimate), estimate.value)

@@ -1,1 +1,1 @@
-"""Run the paper's experiments."""
+"""Runs the experiments of the paper."""

@@ -1,23 +1,23 @@
-"""What an experiment still lacks: the runs of its cells that have no outcome yet, as jobs of a sweep."""
+"""Plans a reproduction: the runs of an experiment that have no outcome yet, as jobs of a sweep."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trustax.paper.experiments import Cell, experiment
-from trustax.paper.results import digest, plain_name, read_file, same_but_for_length
+from trustax.paper.results import digest, read_file, same_except_length, to_slug
 from trustax.run import Run
 from trustax.sweep.worker import Job
 
 TIMED = "cost"
-"""The experiment whose runs are timed: under one protocol only, with a folder of its own among the results."""
+"""The experiment that measures speed. It runs under one protocol only and has its own results folder."""
 ROUNDS = 3
-"""A run that is timed is run so many times, in turn with the others."""
+"""The number of repetitions of a timed run; the runs take turns."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Which part of an experiment: all of it as the paper has it, where nothing else is said."""
+    """The part of an experiment to run; by default all of it, with the paper's settings."""
 
     name: str
     protocols: Sequence[str]
@@ -31,7 +31,7 @@ class Part:
 
     @property
     def folders(self) -> dict[str, str]:
-        """Each protocol with its folder's name."""
+        """Protocol → name of its results folder."""
         return {self.protocols[0]: TIMED} if self.name == TIMED else {name: name for name in self.protocols}
 
     @property
@@ -40,7 +40,7 @@ class Part:
 
 
 def missing_jobs(part: Part, results: Path, runs: Path) -> list[Job]:
-    """The runs that have no outcome among the results; their folders are to be under `runs`."""
+    """The jobs for the runs without an outcome in `results`; their run directories go under `runs`."""
     found = {folder: definitions(results / folder) for folder in part.folders.values()}
     return [
         _job(part, protocol, cell, seeds, number, results, runs)
@@ -54,7 +54,7 @@ def missing_jobs(part: Part, results: Path, runs: Path) -> list[Job]:
 def _job(part: Part, protocol: str, cell: Cell, seeds: range, number: int, results: Path, runs: Path) -> Job:
     folder = part.folders[protocol]
     run = replace(cell.run, seed=seeds[0], num_seeds=len(seeds))
-    slug = f"{cell.task}__{plain_name(cell.method)}__{digest(run)}__{seeds[0]}-{seeds[-1]}"
+    slug = f"{cell.task}__{to_slug(cell.method)}__{digest(run)}__{seeds[0]}-{seeds[-1]}"
     rounds = [runs / folder / slug]
     title = [cell.method, cell.task]
     if len(seeds) < cell.run.num_seeds:
@@ -73,32 +73,32 @@ def _job(part: Part, protocol: str, cell: Cell, seeds: range, number: int, resul
 
 
 def definitions(folder: Path) -> list[tuple[str, Run]]:
-    """Method and run of every outcome in a folder."""
+    """The method and the run of every outcome in a folder."""
     outcomes = [read_file(path) for path in sorted(folder.glob("*.json"))]
     return [(outcome.method, outcome.run) for outcome in outcomes]
 
 
 def missing_seeds(cell: Cell, found: Iterable[tuple[str, Run]]) -> list[range]:
-    """The seeds of a cell that have no outcome, as segments without a gap.
+    """The seeds of a cell without an outcome, as contiguous ranges.
 
-    A longer run counts too, if it has all of the cell's seeds: tables show the longest.
+    A longer run counts as an outcome if it has all of the cell's seeds, because tables show the longest run.
     """
     seeds: dict[int, set[int]] = {}
     for method, run in found:
-        if method == cell.method and same_but_for_length(run, cell.run):
+        if method == cell.method and same_except_length(run, cell.run):
             seeds.setdefault(run.total_timesteps, set()).update(run.seeds)
-    wanted = set(cell.run.seeds)
-    if any(length >= cell.run.total_timesteps and wanted <= present for length, present in seeds.items()):
+    required = set(cell.run.seeds)
+    if any(length >= cell.run.total_timesteps and required <= present for length, present in seeds.items()):
         return []
-    return _ranges(sorted(wanted - seeds.get(cell.run.total_timesteps, set())))
+    return _ranges(sorted(required - seeds.get(cell.run.total_timesteps, set())))
 
 
 def _ranges(numbers: Sequence[int]) -> list[range]:
-    """Numbers that count up, cut where one is left out.
+    """Split ascending numbers into contiguous ranges.
 
     >>> _ranges([0, 1, 2, 5])
     [range(0, 3), range(5, 6)]
     """
-    begins = [one for one in numbers if one - 1 not in numbers]
-    ends = [one + 1 for one in numbers if one + 1 not in numbers]
-    return [range(begin, end) for begin, end in zip(begins, ends, strict=True)]
+    starts = [number for number in numbers if number - 1 not in numbers]
+    stops = [number + 1 for number in numbers if number + 1 not in numbers]
+    return [range(start, stop) for start, stop in zip(starts, stops, strict=True)]

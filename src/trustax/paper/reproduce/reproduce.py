@@ -1,6 +1,6 @@
-"""An experiment of the paper with one command: run what has no outcome yet, then show it beside the paper's numbers.
+"""Reproduces an experiment of the paper: runs what has no outcome yet, then shows it beside the paper's numbers.
 
-What it needs of tables, figures and traces is imported where it is used, so that a sweep starts without it.
+Tables, figures and traces are imported inside functions, so that a sweep starts without them.
 """
 
 from pathlib import Path
@@ -15,9 +15,9 @@ from trustax.paper.tasks import task
 from trustax.sweep.pool import Failure, sweep
 
 TRACED = ("figure-1a", "figure-1b", "within")
-"""Figures that look inside single runs of MCPO."""
+"""Figures made from traces of single MCPO runs."""
 DRAWN = ("curves", "profiles")
-"""Figures of all outcomes there are; they run nothing."""
+"""Figures made from all existing outcomes; they run nothing."""
 NAMES = [*EXPERIMENTS, *TRACED, *DRAWN]
 TRACED_TASKS, TRACED_METHODS, TRACED_SEEDS = ("unlock",), ("MCPO N=10", "MCPO N=10 literal"), 5
 FIGURES_FOLDER = "figures"
@@ -26,11 +26,11 @@ WORKER = "trustax.paper.reproduce.worker"
 
 def require_known(name: str) -> None:
     if name not in NAMES:
-        raise TrustaxError(f"there is nothing to reproduce under the name {name!r}; {similar_or_all(name, NAMES)}")
+        raise TrustaxError(f"there is no experiment {name!r} to reproduce; {similar_or_all(name, NAMES)}")
 
 
 def run_missing(part: Part, results: Path, runs: Path, num_workers: int | None = None) -> list[Failure]:
-    """Run what an experiment still lacks; the runs that failed."""
+    """Run everything that has no outcome yet; returns the failures."""
     if part.name in EXPERIMENTS:
         return _sweep(part, results, runs, num_workers)
     if part.name in TRACED:
@@ -39,7 +39,7 @@ def run_missing(part: Part, results: Path, runs: Path, num_workers: int | None =
 
 
 def render(part: Part, results: Path, console: Console) -> None:
-    """Print the tables and draw the figures of an experiment, from what there is among the results."""
+    """Print the tables and draw the figures of an experiment from the existing results."""
     from trustax.paper import figures
     from trustax.paper.tables import tables
 
@@ -49,7 +49,7 @@ def render(part: Part, results: Path, console: Console) -> None:
             tables.part_of(shown, part.methods, part.tasks).print(console)
         if part.name in figures.FIGURES:
             pictures = figures.save_figure(part.name, results, protocol, results / FIGURES_FOLDER)
-            nothing = f"{part.name}: nothing to draw yet under the protocol {protocol}"
+            nothing = f"{part.name}: nothing to draw yet for protocol {protocol}"
             for line in [str(path) for path in pictures] or [nothing]:
                 console.print(line, soft_wrap=True, markup=False, highlight=False)
 
@@ -61,22 +61,22 @@ def _sweep(part: Part, results: Path, runs: Path, num_workers: int | None) -> li
     plan = f"{_count(len(jobs), 'run')} to go: {short_count(steps)} environment steps, in {runs}"
     line = f"{part.name}: {_count(num_cells, 'cell')}, {plan if jobs else 'nothing to run'}"
     Console(stderr=True).print(line, soft_wrap=True, markup=False, highlight=False)
-    # Runs that are timed must not disturb each other.
+    # Timed runs must not run in parallel.
     return sweep(jobs, 1 if part.rounds > 1 else num_workers, part.name, WORKER) if jobs else []
 
 
 def _trace(part: Part, results: Path) -> None:
-    """TracedIteration into the runs of which there is no trace yet."""
+    """Trace the runs that have no trace yet."""
     from trustax.paper.trace.trace import read_traces, write_trace
 
     for protocol in part.protocols:
         runs = {(trace.task, trace.method): trace.run for trace in read_traces(results, protocol)}
         for name in part.tasks or TRACED_TASKS:
             for method in part.methods or TRACED_METHODS:
-                wanted = (part.total_timesteps or task(name).total_timesteps, part.num_seeds or TRACED_SEEDS)
+                required = (part.total_timesteps or task(name).total_timesteps, part.num_seeds or TRACED_SEEDS)
                 found = runs.get((name, method))
-                if found is None or (found.total_timesteps, found.num_seeds) != wanted:
-                    write_trace(results, name, method, protocol, total_timesteps=wanted[0], num_seeds=wanted[1])
+                if found is None or (found.total_timesteps, found.num_seeds) != required:
+                    write_trace(results, name, method, protocol, total_timesteps=required[0], num_seeds=required[1])
 
 
 def _count(number: int, what: str) -> str:

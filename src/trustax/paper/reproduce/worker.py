@@ -1,4 +1,4 @@
-"""The worker of `trustax reproduce`: trains a run of an experiment and leaves its outcome among the results."""
+"""The worker process of `trustax reproduce`: trains one run of an experiment and writes its outcome."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +10,9 @@ from trustax.sweep.worker import Job, finished_records, training_seconds, work
 
 
 def write_outcome(job: Job, records: list[Record]) -> None:
-    """Write what a finished run amounts to.
+    """Write the outcome of a finished run.
 
-    A run that is timed is run several times: only when the last of its rounds has finished is there an outcome, and its
-    speed is the median over the rounds.
+    A timed run has several rounds. Its outcome is written after the last round, with the median speed of all rounds.
     """
     rounds = [finished_records(job.run, Path(folder)) for folder in job.notes["rounds"]]
     outcomes = [

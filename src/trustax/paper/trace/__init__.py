@@ -1,1 +1,1 @@
-"""A run of MCPO, update by update."""
+"""Traces of MCPO: a run recorded update by update."""

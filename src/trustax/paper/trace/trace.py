@@ -1,7 +1,7 @@
-"""What a look into one run of MCPO leaves in `results/traces/`: the numbers behind figures 1a and 1b.
+"""The trace of one MCPO run, stored in `results/traces/`: the numbers behind figures 1a and 1b.
 
-Of the first seed, every update of some iterations: which policies were remembered and which was attended to, β, α and
-the distances. Of all seeds, what the virtual policy ψ and the old policy earn in test episodes now and then.
+For the first seed it has every update of some iterations: the policies stored in memory, the policy with the highest
+attention, β, α and the distances. For all seeds it has test returns of the virtual policy ψ and of the old policy.
 """
 
 import json
@@ -16,20 +16,20 @@ import numpy as np
 from trustax.algorithms.mcpo.mcpo import MCPO
 from trustax.errors import TrustaxError
 from trustax.paper.experiments import Experiment
-from trustax.paper.results import hardware, plain_name, version_of
-from trustax.paper.trace.updates import SERIES, TracedIteration, play, traced_iterations, updates_of
+from trustax.paper.results import hardware, to_slug, version_of
+from trustax.paper.trace.updates import SERIES, TracedIteration, play_episodes, traced_iterations, updates_per_iteration
 from trustax.run import Run, from_json, to_json
 from trustax.storage.atomic import write_atomic
 
 FOLDER = "traces"
 WINDOW = (5160, 7070)
-"""The updates that the paper's figure 1a shows."""
+"""The range of updates in the paper's figure 1a."""
 SHORT_WINDOW = 4
-"""Where a run is shorter than that, so many iterations at its end stand in for them."""
+"""The number of final iterations to record instead if the run is shorter than the window."""
 EXACT_UPDATES = 5_500
-"""About so many updates are kept one by one: the window's, and whole iterations spread over the run."""
+"""The approximate number of recorded updates: the window, plus whole iterations spread over the run."""
 POINTS = 200
-"""At most so many iterations are kept as means."""
+"""The maximum number of iterations that are recorded as means."""
 CHECKPOINTS = 12
 EPISODES = 10
 DIGITS = 4
@@ -37,20 +37,20 @@ DIGITS = 4
 
 @dataclass(frozen=True)
 class Segment:
-    """Every update of an iteration.
+    """Every update of one iteration.
 
-    Updates count from 1, and a policy goes by the update that made it; the first policy of a run is number 0.
+    Updates count from 1. A policy has the number of the update that created it; the initial policy is number 0.
     """
 
     iteration: int
     old: int
     """number of the old policy"""
     written: np.ndarray
-    """numbers of the policies that were remembered"""
+    """numbers of the policies stored in memory"""
     attended: np.ndarray
-    """number of the policy with the highest attention, for every update"""
+    """number of the policy with the highest attention at every update"""
     series: dict[str, np.ndarray]
-    """for every update, by the metric's name: rank of that policy (0 the newest), β, α, distances"""
+    """metrics at every update by name: rank of the attended policy (0 is the newest), β, α, distances"""
 
     @property
     def updates(self) -> np.ndarray:
@@ -62,14 +62,14 @@ class Checkpoint(NamedTuple):
 
     steps: int
     old: np.ndarray
-    """of the policy that collected an iteration's data"""
+    """of the policy that collected the data of an iteration"""
     virtual: np.ndarray
-    """of ψ at that iteration's end"""
+    """of ψ at the end of that iteration"""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A run as the figures need it."""
+    """The recorded data of a run."""
 
     task: str
     method: str
@@ -77,7 +77,7 @@ class Trace:
     run: Run
     segments: list[Segment]
     means: dict[str, np.ndarray]
-    """of the iterations `iteration`, by the metric's name"""
+    """means over the updates of each iteration in `means["iteration"]`, by metric name"""
     checkpoints: list[Checkpoint]
     seconds: float
     versions: dict[str, str]
@@ -94,11 +94,13 @@ def write_trace(
     num_seeds: int = 5,
     quiet: bool = False,
 ) -> Path:
-    """Train MCPO on a task, look into it, and leave the trace under `results`, in the place of an earlier one."""
+    """Train MCPO on a task and write its trace under `results`, replacing an earlier one."""
     traced = Experiment(title="trace", methods=[method], tasks=[task], run_settings={"seed": seed})
     ((_, _, run),) = traced.cells(protocol, num_seeds=num_seeds, total_timesteps=total_timesteps)
     if not isinstance(run.algorithm, MCPO):
-        raise TrustaxError(f"only MCPO can be traced, for it alone remembers policies; {method!r} is none")
+        raise TrustaxError(
+            f"only MCPO can be traced, because only MCPO stores policies; {method!r} is not a variant of MCPO"
+        )
     began = time.perf_counter()
     segments, means, checkpoints = _collect(run, quiet)
     trace = Trace(
@@ -113,18 +115,18 @@ def write_trace(
         versions={name: version_of(name) for name in ("trustax", "jax")} | {"python": platform.python_version()},
         hardware=hardware(),
     )
-    path = results / FOLDER / f"{plain_name(task)}__{plain_name(method)}__{protocol}.json"
+    path = results / FOLDER / f"{to_slug(task)}__{to_slug(method)}__{protocol}.json"
     write_atomic(path, _text(_to_json(trace)) + "\n")
     return path
 
 
 def read_traces(results: Path, protocol: str) -> list[Trace]:
-    """Every trace of a protocol."""
+    """Read every trace of a protocol."""
     return [read_trace(path) for path in sorted((results / FOLDER).glob(f"*__{protocol}.json"))]
 
 
 def read_trace(path: Path) -> Trace:
-    """The trace that `write_trace` left."""
+    """Read one trace."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return Trace(
@@ -138,31 +140,32 @@ def read_trace(path: Path) -> Trace:
             ],
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TrustaxError) as error:
-        raise TrustaxError(f"{path} is no trace of Trustax: {error}; write it anew") from error
+        raise TrustaxError(f"{path} is not a trace of Trustax: {error}; delete it and trace the run again") from error
 
 
 def _collect(run: Run[Any], quiet: bool) -> tuple[list[Segment], dict[str, np.ndarray], list[Checkpoint]]:
-    exact = exact_iterations(run.num_iterations, updates_of(run.algorithm))
-    played = _spread(run.num_iterations, CHECKPOINTS)
-    kept = _spread(run.num_iterations, POINTS)
+    exact = exact_iterations(run.num_iterations, updates_per_iteration(run.algorithm))
+    evaluated = _spread(run.num_iterations, CHECKPOINTS)
+    averaged = _spread(run.num_iterations, POINTS)
     segments, checkpoints = [], []
     means: dict[str, list[float]] = {name: [] for name in ("iteration", *SERIES)}
-    for look in traced_iterations(run, quiet):
-        if look.number in exact:
-            segments.append(_segment(look))
-        if look.number in kept:
-            means["iteration"].append(look.number)
+    for iteration in traced_iterations(run, quiet):
+        if iteration.number in exact:
+            segments.append(_segment(iteration))
+        if iteration.number in averaged:
+            means["iteration"].append(iteration.number)
             for name in SERIES:
-                means[name].append(float(look.series[name][0].mean()))
-        if look.number in played:
-            steps = (look.number + 1) * run.batch_size
-            policies = (look.old, look.state.learner.virtual)
-            checkpoints.append(Checkpoint(steps, *(play(run, look, policy, EPISODES) for policy in policies)))
+                means[name].append(float(iteration.series[name][0].mean()))
+        if iteration.number in evaluated:
+            steps = (iteration.number + 1) * run.batch_size
+            policies = (iteration.old, iteration.state.learner.virtual)
+            returns = (play_episodes(run, iteration, policy, EPISODES) for policy in policies)
+            checkpoints.append(Checkpoint(steps, *returns))
     return segments, {name: np.array(values) for name, values in means.items()}, checkpoints
 
 
 def exact_iterations(num_iterations: int, num_updates: int) -> set[int]:
-    """The iterations of which every update is kept.
+    """The iterations whose updates are all recorded.
 
     >>> sorted(exact_iterations(num_iterations=12, num_updates=640))
     [0, 3, 7, 8, 9, 10, 11]
@@ -175,16 +178,16 @@ def exact_iterations(num_iterations: int, num_updates: int) -> set[int]:
 
 
 def _spread(num_iterations: int, count: int) -> set[int]:
-    """So many iterations from the first to the last, evenly; all if they are fewer."""
+    """At most `count` iterations, evenly spaced from the first to the last."""
     return set(np.linspace(0, num_iterations - 1, min(count, num_iterations)).astype(int).tolist())
 
 
-def _segment(look: TracedIteration) -> Segment:
-    series = {name: values[0] for name, values in look.series.items()}
-    old = look.number * len(series["written"])
-    before = old + np.arange(len(series["written"]))  # updates that were made before each
+def _segment(iteration: TracedIteration) -> Segment:
+    series = {name: values[0] for name, values in iteration.series.items()}
+    old = iteration.number * len(series["written"])
+    before = old + np.arange(len(series["written"]))  # number of updates before each update
     return Segment(
-        iteration=look.number,
+        iteration=iteration.number,
         old=old,
         written=before[series.pop("written") > 0] + 1,
         attended=before - series.pop("attended_age").astype(int),
@@ -227,7 +230,7 @@ def _segment_of(values: dict[str, Any]) -> Segment:
 
 
 def _rounded(values: np.ndarray) -> Any:
-    """Four digits, whole numbers without a point, and null for what is no number."""
+    """Round to four significant digits; integers have no decimal point, and non-finite values become None."""
     if values.ndim > 1:
         return [_rounded(row) for row in values]
     return [_short(float(value)) for value in values]
@@ -240,7 +243,7 @@ def _short(value: float) -> float | int | None:
 
 
 def _text(value: Any) -> str:
-    """JSON with a line for each list of numbers, so that people can find their way in it."""
+    """JSON with one line per list of numbers, for readability."""
     if isinstance(value, dict) and any(isinstance(part, list) for part in value.values()):
         return "{\n" + ",\n".join(f"{json.dumps(name)}: {_text(part)}" for name, part in value.items()) + "\n}"
     if isinstance(value, list) and any(isinstance(part, dict) for part in value):

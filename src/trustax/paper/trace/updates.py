@@ -1,7 +1,7 @@
-"""A run of MCPO, update by update.
+"""Trains MCPO and records every update.
 
-The metrics of a run are means over an iteration. Here the same iterations are run with the metrics of every update:
-whether a policy was remembered, which one was attended to, β, α and the three distances.
+The metrics of a normal run are averages over an iteration. Here the same iterations also return the metrics of each
+update: whether it stored a policy, which policy had the highest attention, β, α and the three distances.
 """
 
 from collections.abc import Iterator
@@ -20,13 +20,45 @@ from trustax.runtime.state import RunState
 from trustax.training import iterations
 
 SERIES = ("written", "attended_age", "attended_rank", "beta", "alpha", "kl_old_new", "kl_old_virtual", "kl_new_virtual")
-"""The metrics of the group `mcpo/` that are shown."""
+"""The recorded metrics, without their prefix `mcpo/`."""
+
+
+class TracedState(eqx.Module):
+    """The state of a learner, and the metrics of the updates in its last iteration."""
+
+    learner: MCPOState
+    series: dict[str, Float[Array, " update"]]
+
+    @property
+    def policy(self) -> Policy:
+        return self.learner.policy
+
+
+@dataclass(frozen=True)
+class TracedMCPO:
+    """MCPO whose state also carries the metrics of every update, which an iteration otherwise averages."""
+
+    algorithm: MCPO
+
+    @property
+    def discount(self) -> float:
+        return self.algorithm.discount
+
+    def init(self, key: Key[Array, ""], spec: EnvSpec) -> TracedState:
+        series = {name: jnp.zeros(updates_per_iteration(self.algorithm)) for name in SERIES}
+        return TracedState(self.algorithm.init(key, spec), series)
+
+    def update(
+        self, state: TracedState, rollout: Rollout, progress: Progress, key: Key[Array, ""]
+    ) -> tuple[TracedState, Metrics]:
+        learner, metrics = self.algorithm.update(state.learner, rollout, progress, key)
+        return TracedState(learner, {name: metrics[f"mcpo/{name}"] for name in SERIES}), metrics
 
 
 class TracedIteration(NamedTuple):
-    """One iteration: the policies that collected its data, its updates, and the state that it ended in.
+    """One iteration: the policies that collected its data, its updates, and its final state.
 
-    The state is there until the next look: the next iteration is written into its place.
+    The state is valid only until the next iteration, which reuses its buffers.
     """
 
     number: int
@@ -36,34 +68,48 @@ class TracedIteration(NamedTuple):
     state: RunState
 
 
-def updates_of(algorithm: MCPO) -> int:
-    """How many updates an iteration has.
+def updates_per_iteration(algorithm: MCPO) -> int:
+    """The number of updates in an iteration.
 
-    >>> updates_of(MCPO(num_epochs=10, num_minibatches=64))
+    >>> updates_per_iteration(MCPO(num_epochs=10, num_minibatches=64))
     640
     """
     return algorithm.num_epochs * algorithm.num_minibatches
 
 
 def traced_iterations(run: Run[Any], quiet: bool = False) -> Iterator[TracedIteration]:
-    """Train what a `Run` defines, and yield each iteration with the metrics of all its updates."""
-    metrics = [f"mcpo/{name}" for name in SERIES]
-    for iteration in iterations(run, quiet=quiet, traced=metrics):
-        series = {name: iteration.series[f"mcpo/{name}"] for name in SERIES}
-        assert iteration.old_policy is not None
-        yield TracedIteration(iteration.number - 1, iteration.old_policy, series, iteration.state)
+    """Train a run as `train_run` does, and yield every iteration."""
+    configure_devices(run.num_seeds, large_network=observes_images(run.env_id))
+    environment = make(run.env_id, run.seeds, run.num_envs)
+    traced = dataclasses.replace(run, algorithm=TracedMCPO(run.algorithm))
+    terminal = Terminal(run.num_iterations * run.batch_size, f"trace of MCPO on {run.env_id}", quiet=quiet)
+    try:
+        iterate = Iteration(traced, environment)
+        with terminal:
+            with terminal.waiting(f"compiling for {iterate.placement}"):
+                state = iterate.compile(start(traced, environment))
+            for number in range(run.num_iterations):
+                old = jax.device_get(state.learner.policy)  # the iteration overwrites it
+                state, metrics, _ = iterate(state, run.num_iterations)
+                terminal.update({STEP: (number + 1) * run.batch_size, RETURN: metrics[RETURN].tolist()})
+                plain = dataclasses.replace(state, learner=state.learner.learner)
+                yield TracedIteration(number, old, jax.device_get(state.learner.series), plain)
+    finally:
+        environment.close()
 
 
-def play(run: Run[Any], look: TracedIteration, policy: Policy, num_episodes: int) -> Float[np.ndarray, "seed episode"]:
-    """The returns of test episodes, which begin alike for every policy of a seed.
+def play_episodes(
+    run: Run[Any], iteration: TracedIteration, policy: Policy, num_episodes: int
+) -> Float[np.ndarray, "seed episode"]:
+    """The returns of test episodes, which have the same seeds for every policy.
 
-    All policies see by the statistics of the iteration's end. Actions are sampled, as in training: the likeliest alone
-    would lead an unfinished policy in circles.
+    Observations are normalized with the statistics at the end of the iteration. Actions are sampled, as in training:
+    a half-trained policy would go in circles if it always took the most likely action.
     """
-    statistics = look.state.observer.observation_statistics
+    statistics = iteration.state.observer.observation_statistics
     returns = []
     for index, seed in enumerate(run.seeds):
-        one, seen = jax.tree.map(lambda x, index=index: x[index], (policy, statistics))
-        agent = Agent(one, seen, seed=seed)
+        one, own_statistics = jax.tree.map(lambda x, index=index: x[index], (policy, statistics))
+        agent = Agent(one, own_statistics, seed=seed)
         returns.append(evaluate(agent, run.env_id, num_episodes, deterministic=False, seed=seed).returns)
     return np.stack(returns)

@@ -1,4 +1,4 @@
-// Charts in the house's look: what Plotly needs to know about colors, lines and axes, in the theme that is on.
+// Plotly charts in the style of this page: colors, lines and axes for the current theme.
 
 const DASHES = ["solid", "dash", "dot", "dashdot"];
 const DARK = window.matchMedia("(prefers-color-scheme: dark)");
@@ -7,7 +7,7 @@ function themed(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-// The last of the colors is black, which no one would see on a dark page.
+// The last color is black, which is invisible on a dark page.
 function shade(color) {
   return color === "#000000" ? themed("ink") : color;
 }
@@ -17,8 +17,8 @@ function faded(color, opacity) {
   return `rgba(${parts.join(", ")}, ${opacity})`;
 }
 
-// A color and a line style for each curve. Settings of one method share its color while there are line styles left.
-function looksOf(curves, palette) {
+// A color and a line style for each curve. Settings of one method share a color while line styles last.
+function lineStyles(curves, palette) {
   const families = [...new Set(curves.map((curve) => curve.family))];
   const total = palette.length * DASHES.length;
   const taken = new Set();
@@ -30,7 +30,7 @@ function looksOf(curves, palette) {
   }));
 }
 
-// The line before a method's name, drawn as in the chart.
+// A sample of a method's line, shown before its name.
 function swatch({ color, dash }) {
   const gaps = { solid: "none", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
   const line = shape("line", { x1: 1, y1: 5, x2: 27, y2: 5, "stroke-width": 2.5, "stroke-dasharray": gaps[dash] });
@@ -46,7 +46,7 @@ function shape(kind, attributes) {
   return made;
 }
 
-// One deviation to either side. A logarithm knows no zero: there the band ends at a tenth of the mean.
+// One standard deviation above and below. On a log axis the band ends at a tenth of the mean.
 function band(x, mean, deviation, color, logarithmic = false) {
   const known = x.map((_, index) => index).filter((index) => mean[index] !== null && deviation[index] !== null);
   const back = [...known].reverse();
@@ -66,7 +66,7 @@ function axis(title, extra = {}) {
   };
 }
 
-// The place has its height from the style sheet.
+// The height of the chart comes from the style sheet.
 function draw(place, traces, { x = {}, y = {}, hover = "x unified", buttons = false }) {
   const layout = {
     autosize: true, showlegend: false, hovermode: hover, dragmode: "zoom",

@@ -1,8 +1,8 @@
-// Learning curves of any methods on a task, as mean and band or seed by seed.
+// Learning curves of the selected methods on a task, as mean and band or one line per seed.
 
 function curvesPage(place, data) {
   if (data.curves.length === 0) {
-    place.append(notice("There is no curve yet. To make some:", ...data.commands));
+    place.append(notice("There are no curves yet. To create some, run:", ...data.commands));
     return { show() {} };
   }
   const tasks = [...new Set(data.curves.map((curve) => curve.task))];
@@ -17,41 +17,41 @@ function curvesPage(place, data) {
   place.append(top, element("div", { class: "beside" }, side, element("div", {}, caption, chart), ends));
 
   const refresh = () => {
-    const chosen = state.curves.filter((curve) => state.ticked.has(curve.label));
+    const chosen = state.curves.filter((curve) => state.selected.has(curve.label));
     const traces = chosen.flatMap((curve) => tracesOf(curve, state));
     caption.textContent = explanation(chosen, state);
     chart.setAttribute("aria-label", `${state.task}: ${caption.textContent} The table below has the final values.`);
-    const crowded = traces.filter((trace) => trace.meta === "curve").length > 8;
+    const isCrowded = traces.filter((trace) => trace.meta === "curve").length > 8;
     const title = state.measure === "success" ? "success rate" : "episode return";
     const range = [0, 1.02 * Math.max(...state.curves.map((curve) => curve.steps.at(-1)))];
-    const hover = crowded ? "closest" : "x unified";
+    const hover = isCrowded ? "closest" : "x unified";
     draw(chart, traces, { x: { range }, y: { title: { text: title } }, hover, buttons: true });
-    ends.replaceChildren(endings(chosen, state));
+    ends.replaceChildren(finalTable(chosen, state));
   };
   const change = (name, next = refresh) => (value) => {
     state[name] = value;
     next();
   };
-  // Another task or protocol has other methods.
+  // Other tasks and protocols have other methods.
   const rebuild = () => {
     const has = (protocol) => data.curves.some((curve) => curve.task === state.task && curve.protocol === protocol);
     const protocols = data.protocols.filter(({ name }) => has(name)).map(({ name }) => [name, name]);
     if (!has(state.protocol)) [[state.protocol]] = protocols;
     state.curves = data.curves.filter((curve) => curve.task === state.task && curve.protocol === state.protocol);
-    state.looks = looksOf(state.curves, data.palette);
-    state.ticked = bestOfEach(state.curves);
-    const rated = state.curves.some((curve) => curve.successes !== null);
-    if (!rated) state.measure = "return";
+    state.styles = lineStyles(state.curves, data.palette);
+    state.selected = bestOfEach(state.curves);
+    const hasSuccess = state.curves.some((curve) => curve.successes !== null);
+    if (!hasSuccess) state.measure = "return";
     const measures = [["return", "return"], ["success", "success rate"]];
     top.replaceChildren(
       choice("Task", tasks.map((task) => [task, task]), state.task, change("task", rebuild)),
       alternatives("Protocol", "protocol", protocols, state.protocol, change("protocol", rebuild)),
-      ...(rated ? [alternatives("Measure", "measure", measures, state.measure, change("measure"))] : []),
+      ...(hasSuccess ? [alternatives("Measure", "measure", measures, state.measure, change("measure"))] : []),
       alternatives("Seeds", "seeds", [["mean", "mean and band"], ["each", "each"]], state.seeds, change("seeds")),
     );
     side.replaceChildren(
       slider(state, refresh),
-      tick(state.paper, change("paper"), "the paper’s final values"),
+      checkbox(state.paper, change("paper"), "the paper’s final values"),
       methodList(state, refresh),
     );
     refresh();
@@ -65,7 +65,7 @@ function curvesPage(place, data) {
   };
 }
 
-// Every setting of a method would be a crowd: of those that were trained longest, the one that ended best.
+// The best setting of each method: the highest final value among those trained longest.
 function bestOfEach(curves) {
   const best = new Map();
   for (const curve of curves) {
@@ -77,7 +77,7 @@ function bestOfEach(curves) {
 
 function isBetter(curve, other) {
   const [length, otherLength] = [curve.steps.at(-1), other.steps.at(-1)];
-  return length === otherLength ? endOf(curve).mean > endOf(other).mean : length > otherLength;
+  return length === otherLength ? finalOf(curve).mean > finalOf(other).mean : length > otherLength;
 }
 
 function slider(state, refresh) {
@@ -92,7 +92,7 @@ function slider(state, refresh) {
   return element("label", { class: "control" }, element("span", {}, "Smoothing: ", output), input);
 }
 
-function tick(on, changed, ...words) {
+function checkbox(on, changed, ...words) {
   const box = element("input", { type: "checkbox", checked: on, onchange: () => changed(box.checked) });
   return element("label", { class: "tick" }, box, ...words);
 }
@@ -102,15 +102,15 @@ function methodList(state, refresh) {
   const list = element("div", { class: "list" });
   const show = () => list.replaceChildren(...labels.map((label) => {
     const changed = (on) => {
-      state.ticked[on ? "add" : "delete"](label);
+      state.selected[on ? "add" : "delete"](label);
       refresh();
     };
-    return tick(state.ticked.has(label), changed, swatch(state.looks.get(label)), label);
+    return checkbox(state.selected.has(label), changed, swatch(state.styles.get(label)), label);
   }));
   const sets = { "best of each": () => bestOfEach(state.curves), all: () => new Set(labels), none: () => new Set() };
   const buttons = Object.entries(sets).map(([words, chosen]) => {
     const choose = () => {
-      state.ticked = chosen();
+      state.selected = chosen();
       show();
       refresh();
     };
@@ -122,7 +122,7 @@ function methodList(state, refresh) {
 }
 
 function tracesOf(curve, state) {
-  const { color, dash } = state.looks.get(curve.label);
+  const { color, dash } = state.styles.get(curve.label);
   const rows = valuesOf(curve, state.measure).map((row) => smoothed(curve.steps, row, state.smoothing / 100));
   if (rows.length === 0) return [];
   const name = plain(curve.label);
@@ -135,7 +135,7 @@ function tracesOf(curve, state) {
     ? rows.map((row, seed) => line(row, { name: `${name}, ${seed + 1}`, opacity: 0.75, hovertemplate: "%{y:,.4~r}" }))
     : [line(mean, { customdata: deviation, hovertemplate: "%{y:,.4~r} ± %{customdata:,.3~r}" })];
   if (state.seeds === "mean" && rows.length > 1) traces.unshift(band(curve.steps, mean, deviation, color));
-  if (state.paper && state.measure === "return" && curve.paper) traces.push(goal(curve, state));
+  if (state.paper && state.measure === "return" && curve.paper) traces.push(paperTrace(curve, state));
   return traces;
 }
 
@@ -143,15 +143,15 @@ function valuesOf(curve, measure) {
   return measure === "success" ? curve.successes ?? [] : curve.values;
 }
 
-function endOf(curve, measure = "return") {
+function finalOf(curve, measure = "return") {
   const { mean, deviation } = statistics(valuesOf(curve, measure).map((row) => [row.at(-1)]));
   return { mean: mean[0], deviation: deviation[0] };
 }
 
-// Where the paper ended: a dashed line, and at its end how far the paper's runs were apart.
-function goal(curve, state) {
+// The paper's final value: a dashed line that ends in a diamond with the paper's standard deviation.
+function paperTrace(curve, state) {
   const { mean, deviation } = curve.paper;
-  const color = shade(state.looks.get(curve.label).color);
+  const color = shade(state.styles.get(curve.label).color);
   const last = Math.max(...state.curves.map(({ steps }) => steps.at(-1)));
   return {
     x: [0, last], y: [mean, mean], name: `${plain(curve.label)}, paper`, mode: "lines+markers", meta: "paper",
@@ -162,7 +162,7 @@ function goal(curve, state) {
   };
 }
 
-// The mean of what lies within a share of the run around each point; points without a number stay so.
+// The mean over a window around each point, as a fraction of the run; points without a value stay empty.
 function smoothed(steps, row, share) {
   const radius = (share * steps.at(-1)) / 2;
   return row.map((value, index) => {
@@ -171,7 +171,7 @@ function smoothed(steps, row, share) {
   });
 }
 
-// Over the seeds that have a number.
+// Mean and standard deviation over the seeds that have a value.
 function statistics(rows) {
   const columns = rows[0].map((_, point) => rows.map((row) => row[point]).filter((value) => value !== null));
   const mean = columns.map(average);
@@ -187,22 +187,22 @@ function average(values) {
 }
 
 function explanation(curves, state) {
-  if (curves.length === 0) return "No method is ticked.";
+  if (curves.length === 0) return "No method is selected.";
   const amounts = curves.map((curve) => curve.values.length);
   const [fewest, most] = [Math.min(...amounts), Math.max(...amounts)];
   const seeds = most === 1 ? "one seed" : `${fewest === most ? most : `${fewest} to ${most}`} seeds`;
-  const single = state.seeds === "each" || most === 1;
-  const parts = [single ? `a line for each of ${seeds}` : `mean over ${seeds}, band: ± one standard deviation`];
-  if (state.paper && curves.some((curve) => curve.paper)) parts.push("dashed with a diamond: where the paper ends");
+  const isSingle = state.seeds === "each" || most === 1;
+  const parts = [isSingle ? `a line for each of ${seeds}` : `mean over ${seeds}, band: ± one standard deviation`];
+  if (state.paper && curves.some((curve) => curve.paper)) parts.push("dashed with a diamond: final value in the paper");
   const shorter = curves.find((curve) => curve.steps.at(-1) < curve.paper_steps * 0.95);
-  if (shorter) parts.push(`some are shorter than the paper’s ${count(shorter.paper_steps)} steps`);
+  if (shorter) parts.push(`some runs are shorter than the paper’s ${count(shorter.paper_steps)} steps`);
   const words = parts.join(" · ");
   return `${words[0].toUpperCase()}${words.slice(1)}.`;
 }
 
-function endings(curves, state) {
+function finalTable(curves, state) {
   const rows = curves.filter((curve) => valuesOf(curve, state.measure).length).map((curve) => {
-    const { mean, deviation } = endOf(curve, state.measure);
+    const { mean, deviation } = finalOf(curve, state.measure);
     const paper = state.measure === "return" ? curve.paper : null;
     const seeds = curve.values.length;
     return [
@@ -213,6 +213,6 @@ function endings(curves, state) {
       { content: count(curve.steps.at(-1)), order: curve.steps.at(-1) },
     ];
   });
-  const caption = `At the end of training: ${state.task}, ${state.protocol}`;
+  const caption = `Final values: ${state.task}, ${state.protocol}`;
   return sortable(caption, ["method", "final", "paper", "seeds", "steps"], rows);
 }

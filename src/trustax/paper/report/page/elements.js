@@ -1,4 +1,4 @@
-// What all pages are built from. Text reaches the document as text nodes alone, so no name can become markup.
+// Elements shared by all pages. All text is inserted as text nodes, so no name can become markup.
 
 function element(kind, attributes = {}, ...children) {
   const made = document.createElement(kind);
@@ -11,12 +11,12 @@ function element(kind, attributes = {}, ...children) {
   return made;
 }
 
-// Plotly reads a few tags and entities in its texts; here is one that it shows as it is.
+// Plotly interprets some tags and entities in its texts; this escapes them.
 function plain(text) {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-// As many decimals as a reader compares: none for thousands, three below one. A deviation has those of its mean.
+// No decimals for thousands, three below one. A standard deviation has as many decimals as its mean.
 function number(value, decimals = null) {
   if (value === null) return "–";
   const size = Math.abs(value);
@@ -42,12 +42,12 @@ function count(value) {
 }
 
 const VERDICTS = {
-  matches: { symbol: "✓", name: "matches", words: "Our mean lies within the paper’s standard deviation." },
-  "differs, better": { symbol: "▲", name: "better", words: "Differs: it is higher than that." },
-  "differs, worse": { symbol: "▼", name: "worse", words: "Differs: it is lower than that." },
+  matches: { symbol: "✓", name: "matches", words: "Our mean is within one standard deviation of the paper’s mean." },
+  "differs, better": { symbol: "▲", name: "better", words: "Our mean is higher by more than that." },
+  "differs, worse": { symbol: "▼", name: "worse", words: "Our mean is lower by more than that." },
   short: { symbol: "…", name: "short", words: "Trained for fewer steps than in the paper." },
-  ran: { symbol: "○", name: "ran", words: "Ran in full; the paper has no number to hold it to." },
-  "not run": { symbol: "–", name: "not run", words: "Has not been run." },
+  ran: { symbol: "○", name: "ran", words: "Ran in full; the paper has no number to compare with." },
+  "not run": { symbol: "–", name: "not run", words: "Not run yet." },
 };
 
 function chip(verdict, says = "") {
@@ -61,14 +61,14 @@ function notice(words, ...commands) {
   return element("div", { class: "notice" }, element("p", {}, words), ...lines);
 }
 
-// A labeled control: a list to choose from. `options` are pairs of value and text.
+// A labeled drop-down list. `options` are pairs of value and text.
 function choice(label, options, chosen, changed) {
   const list = element("select", { onchange: () => changed(list.value) });
   for (const [value, text] of options) list.append(element("option", { value, selected: value === chosen }, text));
   return element("label", { class: "control" }, element("span", {}, label), list);
 }
 
-// A few alternatives side by side, one of which is on.
+// Radio buttons side by side.
 function alternatives(label, name, options, chosen, changed) {
   const buttons = options.map(([value, text]) => {
     const input = element("input", {
@@ -79,7 +79,7 @@ function alternatives(label, name, options, chosen, changed) {
   return element("fieldset", { class: "alternatives" }, element("legend", {}, label), ...buttons);
 }
 
-// A table that sorts by the column whose head is clicked. `rows` are lists of { content, order }; no order comes last.
+// A table that is sorted by clicking a column header. `rows` are lists of { content, order }; null orders come last.
 function sortable(caption, columns, rows) {
   const body = element("tbody");
   const show = (sorted) => body.replaceChildren(...sorted.map((row) => element("tr", {}, ...row.map(toCell))));
@@ -96,7 +96,7 @@ function sortable(caption, columns, rows) {
   show(rows);
   const head = element("thead", {}, element("tr", {}, ...heads));
   const table = element("table", {}, element("caption", {}, caption), head, body);
-  // Wider than a telephone, it scrolls by itself, with the keyboard too.
+  // A wide table scrolls inside its own region, also with the keyboard.
   return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, table);
 }
 

@@ -1,18 +1,18 @@
-// The first page: how far each table and figure is under both protocols. The second: the tables themselves.
+// The overview, with the status of each table and figure under both protocols, and the page of tables.
 
 function overviewPage(place, data) {
   if (data.curves.length === 0) {
-    place.append(notice("Nothing has been run yet: here are the paper’s numbers alone. To begin:", ...data.commands));
+    place.append(notice("Nothing has been run yet; this page has only the paper’s numbers. To begin, run:", ...data.commands));
   }
-  // Table 1 stands in full once more: what is in both counts once.
+  // Table 1 is part of the full table 1; cells in both count once.
   const total = tally(data.tables.filter(({ contained }) => !contained).flatMap(countedCells));
   const comparable = total.matches + total["differs, better"] + total["differs, worse"];
   const seeds = data.curves.reduce((sum, curve) => sum + curve.values.length, 0);
   place.append(
     element("dl", { class: "sums" },
-      sum(comparable ? `${total.matches} of ${comparable}` : "none", "comparable numbers match the paper’s"),
-      sum(String(data.curves.length), "learning curves of a method on a task"),
-      sum(String(seeds), "training runs, one for each seed"),
+      sum(comparable ? `${total.matches} of ${comparable}` : "none", "comparable numbers match the paper"),
+      sum(String(data.curves.length), "learning curves (a method on a task)"),
+      sum(String(seeds), "training runs (one per seed)"),
     ),
     element("ul", { class: "cards" }, ...data.tables.map(card), ...(data.figures.length ? [figuresCard(data)] : [])),
     legend(data),
@@ -26,8 +26,8 @@ function sum(value, words) {
 function card(table) {
   const title = element("h2", {}, element("a", { href: `#tables/${table.name}` }, table.title));
   const contents = Object.entries(table.protocols);
-  const told = table.alike ? [["both protocols", contents[0][1]]] : contents;
-  const states = told.map(([protocol, content]) => {
+  const shown = table.alike ? [["both protocols", contents[0][1]]] : contents;
+  const states = shown.map(([protocol, content]) => {
     const found = tally(cellsOf(table, content));
     const verdicts = Object.keys(VERDICTS).filter((verdict) => found[verdict]);
     const bar = element("div", { class: "bar", "aria-hidden": "true" });
@@ -56,12 +56,12 @@ function legend(data) {
   const verdicts = Object.keys(VERDICTS).map((name) => element("li", {}, chip(name), ` ${VERDICTS[name].words}`));
   const protocols = data.protocols.map(({ name, words }) => element("li", {}, element("b", {}, name), ` ${words}`));
   return element("div", { class: "legend" },
-    element("div", {}, element("h2", {}, "What the colors say"), element("ul", {}, ...verdicts)),
+    element("div", {}, element("h2", {}, "Verdicts"), element("ul", {}, ...verdicts)),
     element("div", {}, element("h2", {}, "The two protocols"), element("ul", {}, ...protocols)),
   );
 }
 
-// The cells that are one of the paper's numbers: not our variants, nor columns that read the same runs once more.
+// The cells with numbers of the paper: without our variants and without columns derived from the same runs.
 function cellsOf({ counted }, { rows }) {
   return rows.filter(({ ours }) => !ours).flatMap(({ cells }) => cells.filter((_, index) => counted[index]));
 }
@@ -85,7 +85,7 @@ function tablesPage(place, data) {
     element("div", { class: "controls" },
       alternatives("Protocol", "table-protocol", names, data.protocol, show),
       element("p", { class: "jumps" }, ...jumps)),
-    element("p", { class: "faint" }, "In each cell ours stands above the paper’s. A click on a heading sorts."),
+    element("p", { class: "faint" }, "Each cell has our result above the paper’s. Click a column header to sort."),
     shown,
   );
   show(data.protocol);

@@ -1,4 +1,4 @@
-// Puts the pages together and shows the one that the address names, for example #curves/hopper.
+// Builds the pages and shows the one in the address, for example #curves/hopper.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const section = (name) => document.getElementById(`page-${name}`);
@@ -7,9 +7,9 @@ function figuresPage(place, data) {
   const drawn = data.figures.flatMap(({ name, title, pictures }) =>
     Object.entries(pictures).flatMap(([protocol, sources]) =>
       sources.map((source) => [name, `${title}, ${protocol}`, source])));
-  if (drawn.length === 0) place.append(notice("No figure of the paper is here. To make some:", ...data.commands));
+  if (drawn.length === 0) place.append(notice("There are no figures yet. To create some, run:", ...data.commands));
   const shown = drawn.map(([name, title, source]) => {
-    // Pictures are drawn with two dots a pixel.
+    // Images have two dots per pixel.
     const fit = () => { picture.width = picture.naturalWidth / 2; };
     const picture = element("img", { src: source, alt: title, onload: fit });
     return element("figure", { class: "card", id: `figures/${name}` }, element("figcaption", {}, title), picture);
@@ -21,10 +21,10 @@ function makingPage(place, data) {
   const rows = data.making.map(([what, value]) =>
     element("div", {}, element("dt", {}, what), element("dd", {}, value)));
   place.append(
-    element("h2", {}, "What it was made of"),
+    element("h2", {}, "Data, versions and hardware"),
     element("dl", { class: "facts" }, ...rows),
-    element("h2", {}, "To run it again"),
-    notice("What is finished is not run again; what was stopped goes on where it was.", ...data.all_commands),
+    element("h2", {}, "Commands"),
+    notice("Finished runs are not repeated; interrupted runs resume where they stopped.", ...data.all_commands),
   );
 }
 
@@ -32,8 +32,8 @@ overviewPage(section("overview"), data);
 tablesPage(section("tables"), data);
 figuresPage(section("figures"), data);
 makingPage(section("making"), data);
-// A chart can be drawn only where it is seen, because before that it has no size.
-const drawn = { curves: curvesPage(section("curves"), data), inside: insidePage(section("inside"), data) };
+// A chart is drawn when its page is shown, because a hidden element has no size.
+const drawn = { curves: curvesPage(section("curves"), data), inside: internalsPage(section("inside"), data) };
 
 function show() {
   const [name, part] = location.hash.slice(1).split("/");

@@ -1,9 +1,9 @@
-// What went on inside MCPO: the memory, the attention over it, and the two trust regions.
+// The internals of MCPO: its memory, the attention over it, and the two trust regions.
 
 const PANELS = [
-  { title: "α: weight of the virtual region", names: ["alpha"] },
-  { title: "β: cost of distance", names: ["beta"] },
-  { title: "Distances", names: ["kl_old_new", "kl_old_virtual"], logarithmic: true },
+  { title: "α: weight of the virtual trust region", names: ["alpha"] },
+  { title: "β: KL cost", names: ["beta"] },
+  { title: "KL divergences", names: ["kl_old_new", "kl_old_virtual"], logarithmic: true },
   { title: "Attended rank (0: newest)", names: ["attended_rank"], jumps: true },
   { title: "Attended age, in updates", names: ["attended_age"], jumps: true },
   { title: "Attention entropy, in nats", names: ["attention_entropy"] },
@@ -12,9 +12,9 @@ const PANELS = [
 ];
 const DISTANCES = { kl_old_new: "D(θ_old, θ)", kl_old_virtual: "D(θ_old, ψ)" };
 
-function insidePage(place, data) {
+function internalsPage(place, data) {
   if (data.insides.length === 0) {
-    place.append(notice("No run of MCPO has left its details yet. To make some:", ...data.commands));
+    place.append(notice("There are no runs of MCPO yet. To create some, run:", ...data.commands));
     return { show() {} };
   }
   const state = { run: data.insides[0], other: null };
@@ -38,7 +38,7 @@ function insidePage(place, data) {
     });
   };
   const rebuild = () => {
-    // Only what is told in the same unit can share an axis.
+    // Only runs with the same unit can share an axis.
     const alike = data.insides.filter((run) => run.unit === state.run.unit && run !== state.run);
     if (!alike.includes(state.other)) state.other = null;
     const named = (run) => [String(data.insides.indexOf(run)), run.label];
@@ -57,15 +57,15 @@ function insidePage(place, data) {
   return { show: () => (top.firstChild ? refresh() : rebuild()) };
 }
 
-// One run's two distances differ in color. Of two runs each has its color, and the second distance is dashed.
-function lookOf(run, place, runs, palette) {
+// The two distances of one run differ in color. With two runs, each has its own color, and the second distance is dashed.
+function lineStyle(run, place, runs, palette) {
   return runs.length === 1 ? { color: palette[place], dash: "solid" } : { color: palette[run], dash: DASHES[place] };
 }
 
 function panelTitle({ title, names }, runs, palette) {
   const keys = names.map((name, place) => {
-    const look = runs.length === 1 ? lookOf(0, place, runs, palette) : { color: "#000000", dash: DASHES[place] };
-    return element("span", {}, swatch(look), DISTANCES[name]);
+    const style = runs.length === 1 ? lineStyle(0, place, runs, palette) : { color: "#000000", dash: DASHES[place] };
+    return element("span", {}, swatch(style), DISTANCES[name]);
   });
   return element("figcaption", {}, ...(keys.length > 1 ? keys : [title]));
 }
@@ -74,7 +74,7 @@ function drawPanel(chart, panel, runs, palette) {
   const traces = runs.flatMap((run, index) => panel.names.flatMap((name, place) => {
     if (!(name in run.series)) return [];
     const [mean, deviation] = run.series[name];
-    const { color, dash } = lookOf(index, place, runs, palette);
+    const { color, dash } = lineStyle(index, place, runs, palette);
     const label = [DISTANCES[name], runs.length > 1 ? run.label : null].filter(Boolean).join(" · ");
     const dense = run.unit === "updates";
     const line = {
