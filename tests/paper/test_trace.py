@@ -12,6 +12,7 @@ import pytest
 
 from trustax.algorithms import MCPO
 from trustax.errors import TrustaxError
+from trustax.paper.methods import method
 from trustax.paper.tasks import TASKS, Task
 from trustax.paper.trace.trace import (
     EPISODES,
@@ -166,14 +167,14 @@ def test_the_file_is_readable_and_defines_its_run(folder: Path, trace: Trace) ->
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     assert (trace.task, trace.method, trace.protocol) == ("tiny", "MCPO N=5", "paper")
     assert (trace.run.seed, trace.run.num_seeds, trace.run.bootstrap_truncation) == (3, 2, False)
-    assert trace.run.algorithm == TINY.tuned(MCPO(memory_size=5))
+    assert trace.run.algorithm == TINY.tuned(method("MCPO N=5"))
     assert {"trustax", "jax", "python"} <= trace.versions.keys()
     assert trace.hardware
     assert trace.seconds > 0
     lines = path.read_text().splitlines()
     assert lines[1] == '"task": "tiny",'
     assert sum(line.startswith('"kl_old_new": [') for line in lines) == 1 + len(trace.segments)
-    digits = json.loads(path.read_text())["segments"][2]["kl_old_new"]
+    digits = json.loads(path.read_text())["stretches"][2]["kl_old_new"]
     assert all(float(f"{value:.4g}") == value for value in digits)
 
 
