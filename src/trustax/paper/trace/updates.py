@@ -23,38 +23,6 @@ SERIES = ("written", "attended_age", "attended_rank", "beta", "alpha", "kl_old_n
 """The recorded metrics, without their prefix `mcpo/`."""
 
 
-class TracedState(eqx.Module):
-    """The state of a learner, and the metrics of the updates in its last iteration."""
-
-    learner: MCPOState
-    series: dict[str, Float[Array, " update"]]
-
-    @property
-    def policy(self) -> Policy:
-        return self.learner.policy
-
-
-@dataclass(frozen=True)
-class TracedMCPO:
-    """MCPO whose state also carries the metrics of every update, which an iteration otherwise averages."""
-
-    algorithm: MCPO
-
-    @property
-    def discount(self) -> float:
-        return self.algorithm.discount
-
-    def init(self, key: Key[Array, ""], spec: EnvSpec) -> TracedState:
-        series = {name: jnp.zeros(updates_per_iteration(self.algorithm)) for name in SERIES}
-        return TracedState(self.algorithm.init(key, spec), series)
-
-    def update(
-        self, state: TracedState, rollout: Rollout, progress: Progress, key: Key[Array, ""]
-    ) -> tuple[TracedState, Metrics]:
-        learner, metrics = self.algorithm.update(state.learner, rollout, progress, key)
-        return TracedState(learner, {name: metrics[f"mcpo/{name}"] for name in SERIES}), metrics
-
-
 class TracedIteration(NamedTuple):
     """One iteration: the policies that collected its data, its updates, and its final state.
 
@@ -78,24 +46,12 @@ def updates_per_iteration(algorithm: MCPO) -> int:
 
 
 def traced_iterations(run: Run[Any], quiet: bool = False) -> Iterator[TracedIteration]:
-    """Train a run as `train_run` does, and yield every iteration."""
-    configure_devices(run.num_seeds, large_network=observes_images(run.env_id))
-    environment = make(run.env_id, run.seeds, run.num_envs)
-    traced = dataclasses.replace(run, algorithm=TracedMCPO(run.algorithm))
-    terminal = Terminal(run.num_iterations * run.batch_size, f"trace of MCPO on {run.env_id}", quiet=quiet)
-    try:
-        iterate = Iteration(traced, environment)
-        with terminal:
-            with terminal.waiting(f"compiling for {iterate.placement}"):
-                state = iterate.compile(start(traced, environment))
-            for number in range(run.num_iterations):
-                old = jax.device_get(state.learner.policy)  # the iteration overwrites it
-                state, metrics, _ = iterate(state, run.num_iterations)
-                terminal.update({STEP: (number + 1) * run.batch_size, RETURN: metrics[RETURN].tolist()})
-                plain = dataclasses.replace(state, learner=state.learner.learner)
-                yield TracedIteration(number, old, jax.device_get(state.learner.series), plain)
-    finally:
-        environment.close()
+    """Train a run and yield every iteration with the metrics of all its updates."""
+    metrics = [f"mcpo/{name}" for name in SERIES]
+    for iteration in iterations(run, quiet=quiet, traced=metrics):
+        series = {name: iteration.series[f"mcpo/{name}"] for name in SERIES}
+        assert iteration.old_policy is not None
+        yield TracedIteration(iteration.number - 1, iteration.old_policy, series, iteration.state)
 
 
 def play_episodes(
