@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: train test slow clean
+.PHONY: train test quick slow clean
 
 train: $(VENV)/.ready
 	$(BIN)/trustax train mcpo --env-id Pendulum-v1 --total-timesteps 1000000 --num-seeds 2
@@ -13,6 +13,9 @@ test: $(VENV)/.ready
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto
+
+quick: $(VENV)/.ready
+	$(BIN)/python -m pytest -n auto -m "not slow and not pages"
 
 slow: $(VENV)/.ready
 	$(BIN)/python -m pytest -m slow

@@ -7,6 +7,7 @@ import select
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -85,6 +86,14 @@ class Chromium:
         answer = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
+
+    def wait_until(self, condition: str | Callable[[], Any]) -> None:
+        """Wait until a JavaScript expression is true in the page, or a function of its events."""
+        end = time.monotonic() + SECONDS
+        while not (self.run(condition) if isinstance(condition, str) else condition()):
+            if time.monotonic() > end:
+                raise TimeoutError(f"never true within {SECONDS:g} s: {condition}")
+            self.run("new Promise((done) => setTimeout(done, 5))")  # reads events, and gives the page time to work
 
     def set_window(self, width: int = 1280, height: int = 900, theme: str = "light") -> None:
         """Set the size of the window and the color scheme."""

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.paper.made import folder_of, outcome
 from trustax.paper.report.markdown import write_page
 from trustax.paper.tables.tables import TABLES
+
+pytestmark = pytest.mark.pages
 
 
 def test_a_page_without_results_lists_every_table_as_not_run(tmp_path: Path) -> None:

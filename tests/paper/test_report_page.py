@@ -15,6 +15,8 @@ from trustax.paper.report import write_report
 from trustax.paper.tables.tables import CONTAINED, TABLES, table
 from trustax.plotting.curves import COLORS
 
+pytestmark = pytest.mark.pages
+
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
@@ -47,7 +49,8 @@ def opened(browser: Chromium, page: Path, part: str) -> Chromium:
 
 
 def go_to(browser: Chromium, part: str) -> None:
-    browser.run(f"new Promise((done) => {{ location.hash = {part!r}; setTimeout(done, 50); }})")
+    browser.run(f"location.hash = {part!r}")
+    browser.wait_until(f"document.querySelector('main > section:not([hidden])').id === 'page-{part}'")
 
 
 def traces(browser: Chromium, kind: str) -> list[dict[str, Any]]:
@@ -86,9 +89,8 @@ def test_every_page_fits_every_width_without_errors_or_requests(browser: Chromiu
         browser.set_window(width, theme=theme)
         for part in ("overview", "tables", "curves", "inside", "figures", "making"):
             go_to(browser, part)
-            assert browser.run("document.querySelector('main > section:not([hidden])').id") == f"page-{part}"
             assert browser.run("document.querySelector('main > section:not([hidden])').innerText.length > 20")
-            assert browser.run("document.documentElement.scrollWidth") <= width, (part, width)
+            browser.wait_until(f"document.documentElement.scrollWidth <= {width}")  # charts follow the window's size
     assert complaints(browser) == []
     assert requests(browser) == [page.as_uri()]
 
@@ -97,7 +99,7 @@ def test_the_content_security_policy_blocks_requests(browser: Chromium, page: Pa
     opened(browser, page, "overview")
     answer = browser.run("fetch('http://127.0.0.1:9/').then(() => 'sent', (error) => String(error))")
     assert "sent" not in answer
-    assert "Content Security Policy" in str(complaints(browser))
+    browser.wait_until(lambda: "Content Security Policy" in str(complaints(browser)))
     browser.run("document.head.append(Object.assign(document.createElement('script'), {text: 'window.harmed = 1'}))")
     assert browser.run("window.harmed === undefined")
 
@@ -206,7 +208,8 @@ def test_the_theme_follows_the_system(browser: Chromium, page: Path) -> None:
     colors = f"[getComputedStyle(document.body).backgroundColor, {ink}]"
     light = browser.run(colors)
     browser.set_window(theme="dark")
-    dark = browser.run(f"new Promise((done) => setTimeout(() => done({colors}), 100))")
+    browser.wait_until(f"{colors}.every((color, i) => color !== {light}[i])")
+    dark = browser.run(colors)
     assert light == ["rgb(255, 255, 255)", "#1d2329"]
     assert dark == ["rgb(18, 22, 27)", "#e7ebef"]
 
