@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -386,9 +387,9 @@ def test_sigterm_saves_says_how_to_go_on_and_exits_75(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     metrics = tmp_path / "run" / "metrics.jsonl"
     while process.poll() is None and not (metrics.exists() and metrics.stat().st_size):
-        pass
+        time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 75, said
     assert said.splitlines()[-1].endswith(f"go on with: trustax resume {tmp_path / 'run'}")
     assert checkpoints.latest(tmp_path / "run") is not None
