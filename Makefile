@@ -12,10 +12,10 @@ test: $(VENV)/.ready
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 quick: $(VENV)/.ready
-	$(BIN)/python -m pytest -n auto -m "not slow and not pages"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not pages"
 
 slow: $(VENV)/.ready
 	$(BIN)/python -m pytest -m slow

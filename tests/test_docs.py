@@ -58,7 +58,6 @@ def test_every_engine_is_in_the_tables() -> None:
     ("words", "printed"),
     [("task(", "["), ("slippery", ""), ("observe", "over 20 episodes"), ("GymnaxEnv", "")],
 )
-@pytest.mark.usefixtures("quick_compilation")
 def test_an_example_runs(words: str, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
     example = example_with(words)
     shorter, count = re.subn(r"total_timesteps=[\d_]+(, num_envs=\d+)?(, horizon=\d+)?", SMALL, example)

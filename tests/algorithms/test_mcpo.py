@@ -330,15 +330,20 @@ class Trained(NamedTuple):
 
 
 @lru_cache
+def compiled(algorithm: MCPO) -> Any:
+    """The update, compiled once for all tests of these settings."""
+    return jax.jit(algorithm.update, compiler_options=QUICK_COMPILE)
+
+
+@lru_cache
 def trained(algorithm: MCPO, actions: str = "discrete", iterations: int = 2) -> Trained:
     """The states and metrics of a few updates on random rollouts."""
     spec = SPECS[actions]
     states, metrics = [jax.jit(partial(algorithm.init, spec=spec))(jax.random.key(0))], []
-    update = jax.jit(algorithm.update, compiler_options=QUICK_COMPILE)
     for i in range(iterations):
         progress = Progress(jnp.array(i), jnp.array(NUM_ITERATIONS))
         rollout = random_rollout(spec, HORIZON, NUM_ENVS, seed=i)
-        state, measured = update(states[-1], rollout, progress, jax.random.key(i))
+        state, measured = compiled(algorithm)(states[-1], rollout, progress, jax.random.key(i))
         states.append(state)
         metrics.append(jax.device_get(measured))
     return Trained(states, metrics)
@@ -498,8 +503,7 @@ def test_adaptive_cost_approaches_the_target(algorithm: MCPO, factor: float) -> 
 def test_beta_switches_at_the_right_minibatches(every: str, count: int, expected: float) -> None:
     """Four minibatches an epoch: updates 0 and 4 start one. β was 7 before; outside the radius it becomes β_max."""
     algorithm = change(switch_every=every)
-    state = jax.jit(partial(algorithm.init, spec=SPECS["discrete"]))(jax.random.key(0))
-    state = eqx.tree_at(lambda s: s.learner.adam.count, state, jnp.int32(count))
+    state = eqx.tree_at(lambda s: s.learner.adam.count, trained(SMALL).states[0], jnp.int32(count))
     outside, inside = (float(algorithm._switch_beta(state, jnp.float32(7), jnp.array(x))) for x in (True, False))
     assert outside == expected
     assert inside == pytest.approx(0.01 if expected == 10 else 7)
@@ -513,8 +517,8 @@ def test_beta_max_adapts_to_the_divergence(target: float, before: float, after: 
     algorithm = change(kl_cost_max_target=target)
     state, rollout = trained(SMALL).states[0], random_rollout(SPECS["discrete"], HORIZON, NUM_ENVS, seed=0)
     state = eqx.tree_at(lambda s: s.kl_cost, state, jnp.float32(before))
-    update = jax.jit(algorithm.update, compiler_options=QUICK_COMPILE)
-    state, metrics = update(state, rollout, Progress(jnp.array(0), jnp.array(NUM_ITERATIONS)), jax.random.key(0))
+    progress = Progress(jnp.array(0), jnp.array(NUM_ITERATIONS))
+    state, metrics = compiled(algorithm)(state, rollout, progress, jax.random.key(0))
     assert float(state.kl_cost) == pytest.approx(after)
     assert float(metrics["mcpo/beta_max"]) == pytest.approx(before)
     assert float(metrics["mcpo/beta"].max()) == pytest.approx(before)
@@ -531,14 +535,15 @@ def test_beta_is_held_for_an_epoch(actions: str) -> None:
 
 
 def test_a_seed_gives_all_algorithms_the_same_initial_policy() -> None:
-    for spec in SPECS.values():
-        policies = [
-            kind().init(jax.random.key(3), spec).policy.parameters
-            for name, kind in ALGORITHMS.items()
-            if name in ("mcpo", "ppo", "vmpo", "trpo", "acktr")
-        ]
-        for policy in policies[1:]:
-            np.testing.assert_array_equal(policy, policies[0])
+    methods = [ALGORITHMS[name](hidden_sizes=(4,)) for name in ("mcpo", "ppo", "vmpo", "trpo", "acktr")]
+
+    @jax.jit
+    def policies(key: Any) -> Any:
+        return [[method.init(key, spec).policy.parameters for method in methods] for spec in SPECS.values()]
+
+    for first, *others in policies(jax.random.key(3)):
+        for other in others:
+            np.testing.assert_array_equal(other, first)
 
 
 @both_action_kinds
@@ -597,15 +602,15 @@ def test_an_update_with_a_non_finite_gradient_is_not_written() -> None:
     rollout = random_rollout(SPECS["discrete"], HORIZON, NUM_ENVS, seed=0)
     broken = dataclasses.replace(rollout, reward=jnp.full_like(rollout.reward, jnp.nan))
     before = trained(SCHEDULED, iterations=NUM_ITERATIONS).states[0]
-    update = jax.jit(SCHEDULED.update, compiler_options=QUICK_COMPILE)
-    after, _ = update(before, broken, Progress(jnp.array(0), jnp.array(NUM_ITERATIONS)), jax.random.key(0))
+    progress = Progress(jnp.array(0), jnp.array(NUM_ITERATIONS))
+    after, _ = compiled(SCHEDULED)(before, broken, progress, jax.random.key(0))
     np.testing.assert_array_equal(after.memory.policies, before.memory.policies)
 
 
 def test_the_memory_is_written_in_place_also_in_unrolled_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trustax.ops.minibatches.unroll_steps", lambda on_cpu, on_gpu: on_gpu)
     algorithm = change(num_minibatches=8, memory_size=7)
-    state = algorithm.init(jax.random.key(0), SPECS["discrete"])
+    state = jax.eval_shape(partial(algorithm.init, spec=SPECS["discrete"]), jax.random.key(0))
     rollout = random_rollout(SPECS["discrete"], HORIZON, NUM_ENVS, seed=0)
     arguments = state, rollout, Progress(jnp.array(0), jnp.array(NUM_ITERATIONS)), jax.random.key(0)
     program = jax.jit(algorithm.update, donate_argnums=0).lower(*arguments).compile().as_text()

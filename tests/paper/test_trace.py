@@ -40,14 +40,6 @@ TINY = Task(
 UPDATES = 12
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_programs() -> Iterator[None]:
-    """Like `quick_compilation`, for the fixtures of this module."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A results folder with one trace of a tiny task."""

@@ -1,7 +1,6 @@
 """Callbacks see every iteration, may stop a run, and never change its numbers."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,14 +21,6 @@ RUN = tx.Run(
     horizon=32,
     num_seeds=2,
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_programs() -> Iterator[None]:
-    """Compile all runs of this module alike, and quickly."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def parameters(result: tx.Result) -> np.ndarray:
