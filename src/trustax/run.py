@@ -14,7 +14,12 @@ from trustax.storage.atomic import jsonable, write_atomic
 
 RUN_FILE = "run.json"
 
-ADDED_LATER = {"restart_interval": 0, "switch_every": "minibatch", "kl_cost_max_target": 0.0}
+ADDED_LATER = {
+    "restart_interval": 0,
+    "switch_every": "minibatch",
+    "kl_cost_max_target": 0.0,
+    "kl_estimator": "exact",
+}
 """Fields that older files do not have, with the value that says what those files meant."""
 
 SomeAlgorithm = TypeVar("SomeAlgorithm", bound=Algorithm)

@@ -84,6 +84,7 @@ CHANGES = {
     "temperature_target": Change((1.0,)),
     "reduction": Change(("mean",)),
     "schedule": Change(("original",)),
+    "kl_estimator": Change(("k1", "k2", "k3")),
     "kl_radius": Change((1e-9,)),
     "trgppo.clip_range": Change((1e-4,), actions="box"),
     "trpo.learning_rate": Change((1e-2,)),

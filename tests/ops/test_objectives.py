@@ -17,6 +17,7 @@ from trustax.ops.objectives import (
     expectations,
     explained_variance,
     importance_ratio,
+    kl_to_old,
     squared_error,
     standardize,
     surrogate,
@@ -68,6 +69,35 @@ def test_importance_ratio_is_clamped_only_where_it_would_overflow() -> None:
     close(ratio, np.exp([-LOG_RATIO_LIMIT, -19.0, 19.0, LOG_RATIO_LIMIT]))
     slope = jax.grad(lambda x: importance_ratio(x, jnp.zeros(4)).sum())(log_ratio)
     close(slope, [0.0, ratio[1], ratio[2], 0.0])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "reverse", "expected"),
+    [
+        ("k1", False, [-np.log(2.0), -np.log(0.5)]),
+        ("k2", False, [0.5 * np.log(2.0) ** 2, 0.5 * np.log(0.5) ** 2]),
+        ("k3", False, [1.0 - np.log(2.0), -0.5 - np.log(0.5)]),
+        ("k1", True, [2.0 * np.log(2.0), 0.5 * np.log(0.5)]),
+        ("k2", True, [0.5 * np.log(2.0) ** 2, 0.5 * np.log(0.5) ** 2]),
+        ("k3", True, [2.0 * np.log(2.0) - 1.0, 0.5 * np.log(0.5) + 0.5]),
+    ],
+)
+def test_kl_from_the_taken_actions(estimator: Any, reverse: bool, expected: list[float]) -> None:
+    old = Categorical(jnp.log(jnp.array([[0.3, 0.7], [0.4, 0.6]])))
+    new = Categorical(jnp.log(jnp.array([[0.6, 0.4], [0.7, 0.3]])))
+    action = jnp.array([0, 1])  # r is 2 and ½
+    close(kl_to_old(new, old, action, estimator, reverse), expected)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_unbiased_estimators_have_the_exact_kl_as_their_mean(reverse: bool) -> None:
+    old_probability, new_probability = np.array([0.2, 0.3, 0.5]), np.array([0.4, 0.4, 0.2])
+    old, new = (Categorical(jnp.log(jnp.array([p] * 3))) for p in (old_probability, new_probability))
+    ratio = new_probability / old_probability
+    by_hand = old_probability @ (ratio * np.log(ratio) if reverse else -np.log(ratio))
+    close(kl_to_old(new, old, jnp.arange(3), "exact", reverse), [by_hand] * 3)
+    for estimator in ("k1", "k3"):
+        close(old_probability @ kl_to_old(new, old, jnp.arange(3), estimator, reverse), by_hand)
 
 
 def test_surrogate_is_the_mean_of_ratio_times_advantage() -> None:

@@ -1,9 +1,9 @@
-"""Policy optimisation under a KL penalty that steers to a target distance.
+"""Policy optimization with a KL penalty that adapts to a target.
 
     maximize over θ   Ê[τ(θ) A] - β Ê[KL(π_old‖π_θ)]
 
-After each iteration d = Ê[KL(π_old‖π_θ)] is measured on the whole rollout: β halves if d < d_targ / 1.5 and doubles if
-d > 1.5 d_targ.
+After each iteration d = Ê[KL(π_old‖π_θ)] is measured on the whole rollout: β is halved if d < d_targ / 1.5 and doubled
+if d > 1.5 d_targ. d is always exact; `kl_estimator` changes the penalty only.
 
 Schulman, Wolski, Dhariwal, Radford, Klimov: Proximal Policy Optimization Algorithms. 2017. arXiv:1707.06347, section 4
 """
@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Key
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
 from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, init_actor_critic
 from trustax.networks import Policy
-from trustax.ops.objectives import adapt_kl_cost, mean_kl
+from trustax.ops.objectives import KLEstimator, adapt_kl_cost, kl_to_old, mean_kl
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
@@ -33,12 +33,14 @@ class KLAdaptiveState(eqx.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class KLAdaptive(FirstOrder):
-    """Policy optimisation under a KL penalty that steers to a target (Schulman et al. 2017)."""
+    """Policy optimization with a KL penalty that adapts to a target (Schulman et al. 2017)."""
 
     kl_target: float = 0.01
-    """The KL divergence of old and new policy to steer to (d_targ)."""
+    """The KL divergence between old and new policy that β adapts to (d_targ)."""
     initial_kl_cost: float = 1.0
     """Weight of the KL divergence in the first iteration (β)."""
+    kl_estimator: KLEstimator = "exact"
+    """Compute the KL divergence exactly, or estimate it from the taken actions (k1, k2, k3; see `kl_to_old`)."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> KLAdaptiveState:
         return KLAdaptiveState(init_actor_critic(self, key, spec), jnp.array(self.initial_kl_cost, jnp.float32))
@@ -51,7 +53,7 @@ class KLAdaptive(FirstOrder):
         def objective(
             new: Evaluation, batch: Batch, remaining: Float[Array, ""]
         ) -> tuple[Float[Array, " batch"], Metrics]:
-            distance = batch.old_distribution.kl(new.distribution)
+            distance = kl_to_old(new.distribution, batch.old_distribution, batch.action, self.kl_estimator)
             return new.ratio * batch.advantage - state.kl_cost * distance, {}
 
         learner, metrics = improve(self, objective, state.learner, batch, progress, key)

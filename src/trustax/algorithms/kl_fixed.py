@@ -1,8 +1,10 @@
-"""Policy optimisation under a fixed KL penalty.
+"""Policy optimization with a fixed KL penalty.
 
     maximize over θ   Ê[τ(θ) A] - β Ê[KL(π_old‖π_θ)]
 
-The trust region as a price: β is what a unit of distance from the old policy costs.
+The penalty takes the place of a trust region: β is the cost of one nat of distance from the old policy. PPO's paper
+and PPO-based code bases differ in how they compute the KL divergence: in closed form, or from the log-probabilities of
+the taken actions alone (`kl_estimator`).
 
 Schulman, Wolski, Dhariwal, Radford, Klimov: Proximal Policy Optimization Algorithms. 2017. arXiv:1707.06347, section 4
 """
@@ -13,15 +15,18 @@ from jaxtyping import Array, Float, Key
 
 from trustax.algorithms.batch import Batch, Evaluation, make_batch
 from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, init_actor_critic
+from trustax.ops.objectives import KLEstimator, kl_to_old
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
 @dataclass(frozen=True, kw_only=True)
 class KLFixed(FirstOrder):
-    """Policy optimisation under a fixed KL penalty (Schulman et al. 2017)."""
+    """Policy optimization with a fixed KL penalty (Schulman et al. 2017)."""
 
     kl_cost: float = 0.1
     """Weight of the KL divergence between old and new policy (β)."""
+    kl_estimator: KLEstimator = "exact"
+    """Compute the KL divergence exactly, or estimate it from the taken actions (k1, k2, k3; see `kl_to_old`)."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
         return init_actor_critic(self, key, spec)
@@ -35,5 +40,5 @@ class KLFixed(FirstOrder):
     def _objective(
         self, new: Evaluation, batch: Batch, remaining: Float[Array, ""]
     ) -> tuple[Float[Array, " batch"], Metrics]:
-        distance = batch.old_distribution.kl(new.distribution)
+        distance = kl_to_old(new.distribution, batch.old_distribution, batch.action, self.kl_estimator)
         return new.ratio * batch.advantage - self.kl_cost * distance, {}

@@ -1,10 +1,10 @@
-"""Mirror descent policy optimisation, on-policy.
+"""Mirror descent policy optimization, on-policy.
 
     maximize over θ   Ê[τ(θ) A] - β Ê[KL(π_θ‖π_old)]
 
-The divergence is taken from the new policy to the old one, the other way round than in the KL penalties of PPO's
-paper. The MCPO paper lets β fall from β₀ to 0 over the run; the original lets the step size fall, so that the weight
-1/(β₀ (1 - k/K)) grows. Both are here.
+The KL divergence is taken from the new policy to the old one, in the opposite direction to the KL penalties of PPO's
+paper. In the MCPO paper, β falls from β₀ to 0 over the run. In MDPO's own code the step size falls instead, so the
+weight 1/(β₀ (1 - k/K)) grows. `schedule` chooses between the two.
 
 Tomar, Shani, Efroni, Ghavamzadeh: Mirror Descent Policy Optimization. ICLR 2022. arXiv:2005.09814
 """
@@ -17,20 +17,23 @@ from jaxtyping import Array, Float, Key
 
 from trustax.algorithms.batch import Batch, Evaluation, make_batch
 from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, init_actor_critic
+from trustax.ops.objectives import KLEstimator, kl_to_old
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 KL_COST_LIMIT = 1e3
-"""The original schedule ends in a division by almost nothing."""
+"""Upper limit of the weight in the original schedule, which divides by almost 0 at the end of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MDPO(FirstOrder):
-    """Mirror descent policy optimisation (Tomar et al. 2022)."""
+    """Mirror descent policy optimization (Tomar et al. 2022)."""
 
     kl_cost: float = 0.5
-    """β₀, which the weight of the KL divergence is made of."""
+    """β₀, which sets the weight of the KL divergence."""
     schedule: Literal["paper", "original"] = "paper"
-    """Falling from β₀ to 0 with every update (MCPO's paper), or 1/β₀ growing with every iteration (MDPO's code)."""
+    """The weight falls from β₀ to 0, update by update (MCPO's paper), or grows from 1/β₀, iteration by iteration."""
+    kl_estimator: KLEstimator = "exact"
+    """Compute the KL divergence exactly, or estimate it from the taken actions (k1, k2, k3; see `kl_to_old`)."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
         return init_actor_critic(self, key, spec)
@@ -45,7 +48,9 @@ class MDPO(FirstOrder):
         ) -> tuple[Float[Array, " batch"], Metrics]:
             growing = jnp.minimum(1 / (self.kl_cost * progress.remaining), KL_COST_LIMIT)
             kl_cost = self.kl_cost * remaining if self.schedule == "paper" else growing
-            distance = new.distribution.kl(batch.old_distribution)
+            distance = kl_to_old(
+                new.distribution, batch.old_distribution, batch.action, self.kl_estimator, reverse=True
+            )
             gain = new.ratio * batch.advantage - kl_cost * distance
             return gain, {"train/kl_cost": jnp.asarray(kl_cost)}
 

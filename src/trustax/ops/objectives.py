@@ -1,35 +1,38 @@
-"""One equation, one function: expectations, and what they are taken of.
+"""One equation, one function: the objectives' terms for each sample, and their expectations.
 
-Every expectation is a weighted mean, because rows that are no transitions carry weight 0.
+Every expectation is a weighted mean, because rows that are not transitions have weight 0.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 import jax.numpy as jnp
 from jax.lax import clamp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from trustax.ops.distributions import Distribution
 
 Samples = Float[Array, " batch"]
 Scalar = Float[Array, ""]
+KLEstimator = Literal["exact", "k1", "k2", "k3"]
+"""How `kl_to_old` computes a divergence: in closed form, or from the taken actions."""
 
 LOG_RATIO_LIMIT = 20.0
-"""Clamp of log τ before exp: its gradient is dead only where a ratio is beyond 5e8."""
+"""log τ is clamped to ± this before exp, so the gradient vanishes only where a ratio exceeds 5e8."""
 
 
 def expectation(samples: Samples, weight: Samples) -> Scalar:
-    """Ê[x] = Σ w x / Σ w, and 0 where no row counts."""
+    """Ê[x] = Σ w x / Σ w, or 0 if all weights are 0."""
     return weight @ samples / jnp.maximum(jnp.sum(weight), 1.0)
 
 
 def expectations(rows: Sequence[Samples], weight: Samples) -> Float[Array, " row"]:
-    """Ê of several quantities at once: one product, where each by itself would be a loop of its own."""
+    """Ê of several quantities as one matrix product, which is faster than one reduction for each."""
     return jnp.stack(rows) @ weight / jnp.maximum(jnp.sum(weight), 1.0)
 
 
 def standardize(samples: Float[Array, "*shape"], weight: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """(x - mean) / (std + 1e-5) over all rows that count."""
+    """(x - mean) / (std + 1e-5), with the weighted mean and standard deviation."""
     count = jnp.maximum(jnp.sum(weight), 1.0)
     mean = jnp.sum(weight * samples) / count
     variance = jnp.sum(weight * (samples - mean) ** 2) / count
@@ -56,6 +59,31 @@ def mean_kl(p: Distribution, q: Distribution, weight: Samples) -> Scalar:
     return expectation(p.kl(q), weight)
 
 
+def kl_to_old(
+    new: Distribution,
+    old: Distribution,
+    action: Shaped[Array, "batch ..."],
+    estimator: KLEstimator = "exact",
+    reverse: bool = False,
+) -> Samples:
+    """KL(π_old‖π) in each state, or KL(π‖π_old) with `reverse`, exact or estimated from actions that π_old took.
+
+    The estimators k1, k2 and k3 see only r = π(a|s) / π_old(a|s), as code does that keeps log-probabilities of the
+    taken actions and no distributions (Schulman: Approximating KL Divergence. 2020. joschu.net/blog/kl-approx.html).
+    k1 and k3 are unbiased, k2 and k3 are never negative. For KL(π‖π_old), k1 and k3 weight each action by r, because
+    π_old took it.
+    """
+    if estimator == "exact":
+        return new.kl(old) if reverse else old.kl(new)
+    log_ratio = clamp(-LOG_RATIO_LIMIT, new.log_prob(action) - old.log_prob(action), LOG_RATIO_LIMIT)
+    if estimator == "k2":
+        return 0.5 * log_ratio**2  # ½ (log r)², in both directions
+    weighted = jnp.exp(log_ratio) * log_ratio if reverse else -log_ratio  # k1: r log r, or -log r
+    if estimator == "k1":
+        return weighted
+    return weighted - jnp.expm1(log_ratio) if reverse else weighted + jnp.expm1(log_ratio)  # k3: k1 ∓ (r - 1)
+
+
 def mean_entropy(p: Distribution, weight: Samples) -> Scalar:
     """Ê[H(p)]"""
     return expectation(p.entropy(), weight)
@@ -73,7 +101,7 @@ def clipped_value_error(value: Samples, old_value: Samples, target: Samples, cli
 
 
 def explained_variance(value: Samples, target: Samples, weight: Samples) -> Scalar:
-    """1 - Var[G - V] / Var[G]: 1 is a perfect critic, 0 one no better than a constant."""
+    """1 - Var[G - V] / Var[G]: 1 for a perfect critic, 0 for one no better than a constant."""
     error = target - value
     residual = expectation((error - expectation(error, weight)) ** 2, weight)
     total = expectation((target - expectation(target, weight)) ** 2, weight)
