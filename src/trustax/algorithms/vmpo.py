@@ -1,11 +1,16 @@
-"""V-MPO: maximum a posteriori policy optimisation with a learned state value.
+"""V-MPO: on-policy maximum a posteriori policy optimization.
 
     minimize over θ      -Σ_{i∈S} wᵢ log π_θ(aᵢ|sᵢ) + α Ê[KL(π_old‖π_θ)],   wᵢ = softmax over S of Aᵢ/η
     minimize over η > 0   η ε_η + η log mean_{i∈S} exp(Aᵢ/η)
     minimize over α > 0   α (ε_α - Ê[KL(π_old‖π_θ)])
 
-S is the better half of the samples. The temperature η says how much better an action must be to be imitated more, the
-multiplier α what distance costs; both are learned with the policy.
+S is the half of the samples with the larger advantages. The temperature η sets how strongly the weights w prefer larger
+advantages, the multiplier α sets the cost of distance from the old policy; both are learned with the policy.
+
+Public code differs in the first term. V-MPO's paper, rlax and Stoix sum over S, as above (`reduction="sum"`, the
+default). The code that the MCPO paper names, YYCAAA/V-MPO_Lunarlander, also divides by |S| (`reduction="mean"`), so the
+KL penalty has |S| times the relative weight. The presets of the MCPO paper's tables take the sum; docs/fidelity.md
+shows the returns of both.
 
 Song et al.: V-MPO: On-Policy Maximum a Posteriori Policy Optimization for Discrete and Continuous Control. ICLR 2020.
 arXiv:1909.12238
@@ -29,6 +34,7 @@ from trustax.ops.objectives import mean_kl
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 SMALLEST_DUAL = 1e-8
+"""η and α are at least this."""
 
 
 class Duals(eqx.Module):
@@ -57,11 +63,11 @@ class VMPO(FirstOrder):
     initial_temperature: float = 1.0
     """Temperature of the weights at the start (η₀)."""
     kl_target: float = 0.1
-    """The KL divergence of old and new policy that is free of charge (ε_α)."""
+    """The KL divergence between old and new policy that α adapts to (ε_α)."""
     temperature_target: float = 0.02
-    """How far the weights may be from even (ε_η)."""
+    """How far the weights may be from uniform (ε_η)."""
     reduction: Literal["sum", "mean"] = "sum"
-    """Sum the weighted log-likelihoods, as published, or average them, as some public code does."""
+    """Sum the weighted log-likelihoods, as published, or average them, as the code that MCPO's paper names does."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> VMPOState:
         duals = Duals(jnp.array(self.initial_temperature, jnp.float32), jnp.array(self.initial_kl_cost, jnp.float32))
@@ -82,7 +88,7 @@ class VMPO(FirstOrder):
         chosen = better_half(batch.advantage, batch.weight)
         imitation = jax.nn.softmax(batch.advantage / state.duals.temperature, where=chosen)
         count = 1 if self.reduction == "sum" else jnp.maximum(jnp.sum(chosen), 1)
-        scale = jnp.sum(batch.weight) / count  # an expectation divides by the number of samples, this sum does not
+        scale = jnp.sum(batch.weight) / count  # undo the mean over samples that `ascend` takes
 
         def objective(
             new: Evaluation, batch: Batch, remaining: Float[Array, ""]
@@ -106,7 +112,7 @@ class VMPO(FirstOrder):
     def _dual_loss(
         self, duals: Duals, advantage: Float[Array, " batch"], chosen: Bool[Array, " batch"], kl: Float[Array, ""]
     ) -> Float[Array, ""]:
-        # Half of a single sample is none: then advantages of 0 stand in.
+        # Half of a single sample is no sample: then use all samples, with advantages of 0.
         chosen, advantage = chosen | ~chosen.any(), jnp.where(chosen.any(), advantage, 0.0)
         log_mean = jax.nn.logsumexp(advantage / duals.temperature, where=chosen) - jnp.log(jnp.sum(chosen))
         temperature_loss = duals.temperature * (self.temperature_target + log_mean)
@@ -114,7 +120,7 @@ class VMPO(FirstOrder):
 
 
 def better_half(advantage: Float[Array, " batch"], weight: Float[Array, " batch"]) -> Bool[Array, " batch"]:
-    """Which samples are the better half of those that count, by their advantages.
+    """Mask of the samples with the larger advantages: half of those whose weight is not 0.
 
     >>> better_half(jnp.array([3.0, 1.0, 2.0, 0.0, 9.0]), jnp.array([1.0, 1.0, 1.0, 1.0, 0.0]))
     Array([ True, False,  True, False, False], dtype=bool)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from trustax.errors import TrustaxError, similar_or_all
-from trustax.paper.methods import METHODS, VARIANTS, method
+from trustax.paper.methods import MCPO_VARIANTS, METHODS, VARIANTS, method
 from trustax.paper.tasks import task
 from trustax.run import Run
 
@@ -110,7 +110,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "table-1": Experiment(
         title="Classical control, each method at its best setting",
         methods=[*BEST_CLASSIC, *_named("MCPO")],
-        variants=list(VARIANTS),
+        variants=list(MCPO_VARIANTS),
         tasks=CLASSIC,
     ),
     "table-1-full": Experiment(

@@ -1,4 +1,4 @@
-"""The methods of the paper by the names of its tables, each with its signature hyperparameter.
+"""The methods of the paper by their names in its tables, each with the hyperparameter that the name gives.
 
 >>> method("MCPO N=10").memory_size
 10
@@ -55,15 +55,26 @@ METHODS: dict[str, Algorithm] = {
 }
 """Every configuration that the paper's tables, figures and ablations name."""
 
-VARIANTS: dict[str, Algorithm] = {
+MCPO_VARIANTS: dict[str, Algorithm] = {
     **{f"MCPO N={size} adaptive β_max": MCPO(memory_size=size) for size in MEMORY_SIZES},
     **{f"MCPO N={size} literal": paper_mcpo(memory_size=size, switch_every="minibatch") for size in MEMORY_SIZES},
 }
-"""Rows of ours beside the paper's: `MCPO()` as it is by default, and MCPO with β decided at every minibatch."""
+"""`MCPO()` as it is by default, and MCPO with β decided at every minibatch."""
+
+BASELINE_VARIANTS: dict[str, Algorithm] = {
+    **{f"VMPO α₀={cost:g} mean": VMPO(initial_kl_cost=cost, reduction="mean") for cost in (0.1, 1.0, 5.0)},
+    **{f"KL Fixed β={cost:g} k2": KLFixed(kl_cost=cost, kl_estimator="k2") for cost in (0.01, 1.0)},
+    "KL Adaptive d=0.01 k2": KLAdaptive(kl_target=0.01, kl_estimator="k2"),
+    "MDPO β₀=0.5 k2": MDPO(kl_cost=0.5, kl_estimator="k2"),
+}
+"""Baselines as the code bases compute them that the paper names or its authors wrote: see docs/fidelity.md."""
+
+VARIANTS = MCPO_VARIANTS | BASELINE_VARIANTS
+"""Rows that the paper does not have, beside its own."""
 
 
 def method(name: str) -> Algorithm:
-    """A method by its name in the paper, or a variant of ours."""
+    """A method by its name in the paper, or by the name of a variant."""
     known = METHODS | VARIANTS
     if name not in known:
         raise TrustaxError(f"the paper has no method {name!r}; {similar_or_all(name, known)}")
