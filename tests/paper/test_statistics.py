@@ -11,6 +11,7 @@ from trustax.paper.statistics import (
     cohens_d,
     human_normalized,
     interquartile_mean,
+    mean_interval,
     performance_profile,
     probability_of_improvement,
     rescaled,
@@ -86,6 +87,10 @@ def test_tasks_have_equal_weight_for_any_number_of_runs() -> None:
     many, few = np.ones(9), np.array([0.0])
     assert performance_profile([many, few], np.array([0.5])).tolist() == [0.5]
     assert probability_of_improvement([many, few], [np.zeros(2), np.ones(2)]) == 0.5
+
+
+def test_the_interval_of_a_mean_is_the_bootstrap_interval_of_the_mean() -> None:
+    np.testing.assert_allclose(mean_interval(FIRST[0]), bootstrap_interval(lambda scores: scores[0].mean(), FIRST[:1]))
 
 
 def test_resampling_stays_within_a_task() -> None:

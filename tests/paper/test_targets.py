@@ -66,8 +66,8 @@ def test_effect_sizes_agree_with_the_papers_underlines(task: str) -> None:
     assert close - {"MDPO β₀=0.5"} == UNDERLINED[task]
 
 
-def test_the_tolerance_is_the_standard_deviation_or_half_of_the_last_digit() -> None:
-    assert Target(263.04, 11.48).tolerance == 11.48
+def test_the_papers_interval_comes_from_its_spread_or_from_the_last_digit() -> None:
+    assert Target(263.04, 11.48).tolerance == pytest.approx(2.776 * 11.48 / 5**0.5)
     assert Target(0.9, step=0.1).tolerance == 0.05
     assert Target(131.19).tolerance is None
 

@@ -21,9 +21,9 @@ Made from `results/` by `trustax report results --output docs/reproduction.md`. 
 part still lacks; `trustax report results` writes the same as an interactive page.
 
 Two protocols, two sets of results. **paper**: a time limit counts as a termination, as in the paper's code base.
-**bootstrapped**: the value of what would have followed it counts, as it should. *matches*: our mean lies within the
-paper's ± of its mean; *short*: trained for fewer steps than the paper; *not run*: no result yet. What is known about
-MCPO, whose rows differ most, stands in [fidelity.md](fidelity.md).
+**bootstrapped**: the value of what would have followed it counts, as it should. *matches*: the 95 % intervals of
+our mean and the paper's overlap; *short*: trained for fewer steps than in the paper; *not run*: no result yet. What the
+paper leaves open about MCPO, and what we chose: [fidelity.md](fidelity.md).
 """
 
 

@@ -1,4 +1,4 @@
-"""How a table of the paper looks: in Markdown for the documentation, and in a terminal of any width."""
+"""Formats a table of the paper: as Markdown for the documentation, and for a terminal of any width."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from trustax.paper.tables.cells import Entry
 from trustax.paper.tables.targets import Target
 
 NOT_IN_THE_PAPER = "not in the paper:"
-STACKED = "The first number of a cell is ours, the second the paper's."
+STACKED = "In each cell: our mean, its interval, the paper's number."
 VERDICT_STYLES = {"matches": "green", "differs, better": "cyan", "differs, worse": "red", "short": "yellow"}
 MARKDOWN_MARKS = {"best": "**{}**", "close": "<u>{}</u>", "": "{}"}
 TERMINAL_MARKS = {"best": "bold", "close": "underline", "": ""}
 
 
 class Column(NamedTuple):
-    """What is shown of each method."""
+    """One number of each method."""
 
     key: str
     """the column of `TARGETS`"""
     heading: str
     digits: int = 0
     counted: bool = True
-    """whether it has runs of its own, and is not made of other columns"""
+    """whether it has runs of its own, and is not derived from other columns"""
 
 
 class Row(NamedTuple):
@@ -56,7 +56,7 @@ class Aggregate(NamedTuple):
     name: str
     interquartile_mean: Estimate
     improvement: Estimate | None
-    """how likely the reference beats it; None for the reference itself"""
+    """probability that a run of the reference beats a run of this method; None for the reference itself"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class PaperTable:
 
     @property
     def state(self) -> str:
-        """What a reader must know before the first number."""
+        """The protocol, and how much was run."""
         return f"{self.setting} {self.extent}"
 
     def markdown(self) -> str:
@@ -98,10 +98,10 @@ class PaperTable:
         for column, cell in zip(self.columns, row.entries, strict=True):
             mean = MARKDOWN_MARKS[cell.mark].format(ours(cell, column)) + seeds(cell, column) if cell.ours else ""
             paper = f"paper {theirs(cell.target, column)}" if cell.target else ""
-            yield "<br>".join(filter(None, [mean, cell.choice, paper, cell.says()]))
+            yield "<br>".join(filter(None, [mean, interval(cell, column), cell.choice, paper, cell.says()]))
 
     def print(self, console: Console) -> None:
-        """The table for a terminal: methods by tasks where it is wide enough, else one task below the other."""
+        """Print methods × tasks if the terminal is wide enough, else one task below the other, without intervals."""
         wide = _wide(self)
         unbounded = console.options.update(max_width=10_000)
         fits = Measurement.get(console, unbounded, wide).maximum <= console.width
@@ -126,7 +126,7 @@ def number(value: float, digits: int) -> str:
 
 
 def ours(cell: Entry, column: Column) -> str:
-    """Our mean and deviation; a single run has none.
+    """Our mean and standard deviation; a single run has no deviation.
 
     >>> from trustax.paper.statistics import Summary
     >>> ours(Entry(None, "", Summary(2.0, 0.25, 5)), Column("hopper", "hopper", digits=1))
@@ -147,12 +147,27 @@ def theirs(target: Target, column: Column) -> str:
 
 
 def seeds(cell: Entry, column: Column) -> str:
-    """How many runs a number stands for."""
-    return f" ({cell.ours.count})" if cell.ours and column.counted else ""
+    """The number of runs, or how many of them solve the task.
+
+    >>> from trustax.paper.statistics import Summary
+    >>> seeds(Entry(None, "", Summary(2.0, 0.25, 10), solved=9), Column("unlock", "unlock"))
+    ' (9/10)'
+    """
+    if cell.ours is None or not column.counted:
+        return ""
+    return f" ({cell.ours.count})" if cell.solved is None else f" ({cell.solved}/{cell.ours.count})"
+
+
+def interval(cell: Entry, column: Column) -> str:
+    """The interval of our mean, where there are several runs."""
+    if cell.ours is None or cell.ours.count < 2 or cell.interval is None or not column.counted:
+        return ""
+    low, high = (number(end, column.digits) for end in cell.interval)
+    return f"[{low}, {high}]"
 
 
 def _parts(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    """The paper's rows and, under a label, ours."""
+    """The paper's rows and, under a label, rows of our own."""
     paper, variants = ([row for row in rows if row.is_variant is own] for own in (False, True))
     return [(label, part) for label, part in (("", paper), (NOT_IN_THE_PAPER, variants)) if part]
 
@@ -169,7 +184,7 @@ def _aggregate_texts(aggregate: Aggregate) -> list[str]:
 def _frame(*headings: str) -> Table:
     frame = Table(box=box.HORIZONTALS, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in headings:
-        frame.add_column(heading, overflow="fold")  # a number that was cut would be another number
+        frame.add_column(heading, overflow="fold")  # wrap, because a number that is cut off reads as another number
     return frame
 
 
@@ -190,7 +205,8 @@ def _wide(table: PaperTable) -> Table:
 def _stacked(cell: Entry, column: Column) -> Text:
     paper = Text(theirs(cell.target, column) if cell.target else "", style="dim")
     choice = Text(cell.choice, style="dim")
-    lines = [_ours(cell, column), paper, _verdict(cell), choice] if cell.ours else [_verdict(cell), paper]
+    between = Text(interval(cell, column), style="dim")
+    lines = [_ours(cell, column), between, paper, _verdict(cell), choice] if cell.ours else [_verdict(cell), paper]
     return Text("\n").join(line for line in lines if line.plain)
 
 

@@ -1,4 +1,4 @@
-"""The scores behind a table: for each row and column those of our runs, where there are any."""
+"""The scores behind a table: those of our runs for each row and column, where there are any."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -20,13 +20,13 @@ Samples = dict[str, dict[str, Sample | None]]
 Measure = Callable[[Outcome], Runs]
 
 BEST = ", best"
-"""Ends the key of a column that is held to the paper's number of the same task: the paper does not say whether its
-numbers are of the last window of a run or of the best."""
+"""Ends the key of a column with the best window of each run. It is compared with the same numbers of the paper as the
+last window, because the paper does not say which of the two it reports."""
 DIGITS = {"table-1": 2, "table-1-full": 2, "table-2": 0, "minigrid": 2, "ablation": 1}
 
 
 class Measured(NamedTuple):
-    """A column that is read off outcomes; others are made of such."""
+    """A column that outcomes give directly; other columns are derived from these."""
 
     column: Column
     task: str
@@ -34,7 +34,7 @@ class Measured(NamedTuple):
 
 
 def samples_of(name: str, protocol: str, outcomes: Sequence[Outcome]) -> tuple[list[Column], Samples]:
-    """The columns of a table, and what was found for each of its rows."""
+    """The columns of a table, and the scores of each row."""
     measured = [column for task in EXPERIMENTS[name].tasks for column in _measured(name, task)]
     samples = _found(name, protocol, measured, outcomes)
     return [column for column, _, _ in measured] + _derived(name, samples), samples
@@ -78,7 +78,7 @@ def _human_normalized_best(outcome: Outcome, task: str) -> Runs:
 
 
 def _found(name: str, protocol: str, columns: Sequence[Measured], outcomes: Sequence[Outcome]) -> Samples:
-    # Speed is the same under either protocol, and measured under one.
+    # Speed does not depend on the protocol, and is measured under one of them.
     protocols = PROTOCOLS if name == "cost" else [protocol]
     cells = [cell for each in protocols for cell in EXPERIMENTS[name].cells(each)]
     return {
@@ -91,7 +91,7 @@ def _found(name: str, protocol: str, columns: Sequence[Measured], outcomes: Sequ
 
 
 def _rows(name: str) -> dict[str, list[str]]:
-    """The rows, and the methods that each is the best of."""
+    """The rows, each with the methods of which it shows the best."""
     experiment = EXPERIMENTS[name]
     paper = BEST_OF if name == "table-2" else {method: [method] for method in experiment.methods}
     return paper | {variant: [variant] for variant in experiment.variants}
@@ -100,7 +100,7 @@ def _rows(name: str) -> dict[str, list[str]]:
 def _best(
     row: str, methods: Sequence[str], cells: Sequence[Cell], measure: Measure, outcomes: Sequence[Outcome]
 ) -> Sample | None:
-    """Of the settings that were trained longest, the one with the best mean."""
+    """The best mean among the settings with the most training steps."""
     runs = [(cell.method, cell.run) for cell in cells if cell.method in methods]
     found = {method: sample for method, run in runs if (sample := _sample(outcomes, method, run, measure))}
     longest = max((sample.steps for sample in found.values()), default=0)
@@ -114,7 +114,7 @@ def _best(
 
 
 def _sample(outcomes: Sequence[Outcome], method: str, run: Run, measure: Measure) -> Sample | None:
-    """Of the paper's length or, where there is none of it, the longest."""
+    """The run of the paper's length or, if there is none, the longest one."""
     exact = [outcome for outcome in outcomes if outcome.run.total_timesteps == run.total_timesteps]
     outcome = find(exact, method, run) or find(outcomes, method, run)
     if outcome is None:
@@ -127,7 +127,7 @@ def _sample(outcomes: Sequence[Outcome], method: str, run: Run, measure: Measure
 
 
 def _derived(name: str, samples: Samples) -> list[Column]:
-    """Add what is made of other columns, and say what was added."""
+    """Add columns that are derived from others, and return them."""
     if name == "table-3":
         for row in samples.values():
             row |= {"mean": _over_games(row, np.mean), "median": _over_games(row, np.median)}

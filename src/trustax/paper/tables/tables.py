@@ -22,15 +22,15 @@ from trustax.paper.statistics import (
     rescaled,
 )
 from trustax.paper.tables.cells import Entry, entry, marked
-from trustax.paper.tables.layout import Aggregate, Column, Estimate, PaperTable, Row
+from trustax.paper.tables.layout import Aggregate, Column, Estimate, PaperTable, Row, number
 from trustax.paper.tables.scores import BEST, Samples, samples_of
-from trustax.paper.tables.targets import BEST_OF, CLASSIC_CONTROL, MUJOCO_CONTROL, TARGETS, Target
+from trustax.paper.tables.targets import BEST_OF, CLASSIC_CONTROL, MUJOCO_CONTROL, SOLVED, TARGETS, Target
 from trustax.paper.tasks import TASKS
 
 NUMBERS = {"table-1": "Table 1. ", "table-1-full": "Table 1 in full. ", "table-2": "Table 2. ", "table-3": "Table 3. "}
 TABLES = [*NUMBERS, "minigrid", "ablation", "cost"]
 CONTAINED = "table-1"
-"""Stands in the full table too."""
+"""This table is a part of the full one."""
 REFERENCES = {
     "table-1": "MCPO N=10",
     "table-1-full": "MCPO N=10",
@@ -38,14 +38,14 @@ REFERENCES = {
     "table-3": "MCPO N=10",
     "minigrid": "MCPO N=10",
 }
-"""Whom the others are compared with over all tasks, where there are several."""
+"""The method that the others are compared with over all tasks, in tables with several tasks."""
 RANGES = {"table-1": CLASSIC_CONTROL, "table-1-full": CLASSIC_CONTROL, "table-2": MUJOCO_CONTROL}
-"""Where the scores of tasks differ in size, the worst and the best mean in here are a task's 0 and 1."""
+"""Tables whose tasks have scores of different size: their worst and best mean on a task become 0 and 1."""
 TIME_LIMITS = {False: "a time limit counts as a termination", True: "the value after a time limit counts"}
 
 
 def table(name: str, results: Path, protocol: str) -> PaperTable:
-    """A table by its name, from the outcomes under `results`; what was not run says so."""
+    """Make a table from the outcomes under `results`; cells without outcomes say "not run"."""
     if name not in TABLES:
         raise TrustaxError(f"the paper has no table {name!r}; {similar_or_all(name, TABLES)}")
     if protocol not in PROTOCOLS:
@@ -67,7 +67,7 @@ def table(name: str, results: Path, protocol: str) -> PaperTable:
 
 
 def part_of(shown: PaperTable, methods: Sequence[str] | None, tasks: Sequence[str] | None) -> PaperTable:
-    """The rows and columns of some methods and tasks; what is said over all of them is left out then."""
+    """Only the rows and columns of some methods and tasks, without the numbers over all tasks."""
     if not methods and not tasks:
         return shown
     places = [place for place, column in enumerate(shown.columns) if not tasks or _is_about(column, tasks)]
@@ -82,7 +82,7 @@ def part_of(shown: PaperTable, methods: Sequence[str] | None, tasks: Sequence[st
 
 
 def _is_about(column: Column, tasks: Sequence[str]) -> bool:
-    """Whether a column is a task's own, or of the same runs."""
+    """Whether a column shows runs of one of these tasks."""
     return any(column.key == task or column.key.startswith((f"{task},", f"{task} ")) for task in tasks)
 
 
@@ -91,7 +91,8 @@ def _rows(name: str, columns: Sequence[Column], samples: Samples) -> list[Row]:
     paper = [row for row in samples if row not in variants]
     entries: dict[str, list[Entry]] = {row: [] for row in samples}
     for column in columns:
-        cells = {row: entry(samples[row][column.key], _target(name, row, column.key)) for row in samples}
+        solved_at = SOLVED.get(column.key) if name != "cost" else None
+        cells = {row: entry(samples[row][column.key], _target(name, row, column.key), solved_at) for row in samples}
         if name != "cost" and column.key != "margin":
             cells |= zip(paper, marked([cells[row] for row in paper]), strict=True)
         for row, cell in cells.items():
@@ -107,7 +108,7 @@ def _target(name: str, row: str, key: str) -> Target | None:
 
 
 def _aggregates(name: str, samples: Samples) -> list[Aggregate]:
-    """Methods over all tasks, if they ran in full on each: a part of the tasks would be another yardstick."""
+    """Numbers over all tasks, for methods that ran in full on each of them."""
     complete = complete_scores(name, samples)
     reference = complete.get(REFERENCES[name])
     return [
@@ -121,7 +122,7 @@ def _aggregates(name: str, samples: Samples) -> list[Aggregate]:
 
 
 def complete_scores(name: str, samples: Samples) -> dict[str, Scores]:
-    """The scores of those rows that ran in full on every task, on one scale."""
+    """The scores of the rows that ran in full on every task, on one scale."""
     complete: dict[str, Scores] = {}
     tasks = EXPERIMENTS[name].tasks
     for row, cells in samples.items():
@@ -151,7 +152,7 @@ def _setting(name: str, protocol: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def _extent(name: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """How much was run of the paper's methods."""
+    """How many cells of the paper's methods were run."""
     shown = [index for index, column in enumerate(columns) if column.key in TASKS]
     cells = [row.entries[index] for row in rows if not row.is_variant for index in shown]
     count = Counter(cell.verdict for cell in cells)
@@ -166,27 +167,34 @@ def _extent(name: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
 
 
 def _notes(name: str, has_aggregates: bool) -> list[str]:
-    """What the numbers are, and what the words beside them mean."""
+    """Explain the numbers and the words beside them."""
     if name == "cost":
         return ["Environment steps per second while training, median over the iterations; the ratio is to PPO's."]
     what = "the return of the last 100 training episodes"
     if name == "table-3":
         what = "the highest point of the learning curve, where 0 is random play and 100 a human's"
-    notes = [f"Ours: mean ± standard deviation over seeds (how many) of {what}."]
+    notes = [f"Ours: mean ± standard deviation over seeds (how many) of {what}; [95 % bootstrap interval of the mean]."]
+    limits = [f"{number(SOLVED[task], 1)} ({task})" for task in EXPERIMENTS[name].tasks if task in SOLVED]
+    if limits:
+        notes.append(f"(4/5): four of five seeds solve the task: they end at {', '.join(limits)} or above.")
     if name == "table-2":
         notes.append("A row is the best of its settings on each task; (1 of 3) says how many of them were run.")
     if name == "table-3":
         notes.append("The paper's mean and median are over nine games, of which it names these six: no verdict.")
     if name == "minigrid":
-        notes.append("The paper gives MCPO's end in its text alone: 0.9, which 0.85 to 0.95 matches.")
+        notes.append(
+            "The paper gives MCPO's return only in its text, as 0.9: our interval matches if it meets 0.85 to 0.95."
+        )
     elif name == "ablation":
-        notes.append("The paper gives margins in its text alone, in steps of 50: one within 25 matches.")
+        notes.append(
+            "The paper gives margins only in its text, in steps of 50: our interval matches if it comes within 25."
+        )
     elif name != "table-3":
-        notes.append("matches: our mean lies within the paper's ±.")
+        notes.append("matches: our interval overlaps the paper's, its mean ± t·std/√5, which is 1.24 times its ±.")
     if name in ("table-1", "table-1-full"):
         notes.append("Best window: the highest mean of 100 training episodes; the paper does not say which it reports.")
-        notes.append("No reading of the paper was found that gives all of MCPO's row: see docs/fidelity.md.")
-    notes.append("short: fewer steps than the paper's, which stand in the heading.")
+        notes.append("What the paper leaves open about MCPO, and what we chose: docs/fidelity.md.")
+    notes.append("short: fewer steps than in the paper (see the heading).")
     notes.append("Bold: the best mean of the paper's methods trained longest; underlined: Cohen's d < 0.5 from it.")
     return [*notes, _aggregate_note(name)] if has_aggregates else notes
 
@@ -194,6 +202,7 @@ def _notes(name: str, has_aggregates: bool) -> list[str]:
 def _aggregate_note(name: str) -> str:
     scale = " with the paper's worst and best mean on a task as 0 and 1" if name in RANGES else ""
     return (
-        f"IQM: mean of the middle half of all seeds and tasks{scale}; P: how likely a run of {REFERENCES[name]} beats "
-        "the row's on the same task. Both only where all tasks ran in full, with stratified bootstrap intervals."
+        f"IQM: mean of the middle half of all seeds and tasks{scale}; P: probability that a run of {REFERENCES[name]} "
+        "beats a run of the row on the same task. Both only for rows that ran in full on all tasks, with stratified "
+        "bootstrap intervals."
     )

@@ -1,7 +1,7 @@
-"""The paper's own numbers: what our runs are measured against.
+"""The paper's own numbers, which the tables put beside ours.
 
-`TARGETS` goes from an experiment to a method to a column. A column is a task, or what the paper makes of several: its
-"mean" and "median" over games, its "margin" to MCPO N=10, its "success" rate on a task.
+`TARGETS` maps an experiment to a method to a column. A column is a task, or a number that the paper derives: the "mean"
+and "median" over games, the "margin" to MCPO N=10, the "success" rate on a task.
 
 >>> TARGETS["table-1"]["MCPO N=10"]["lunar-lander"]
 Target(mean=263.04, std=11.48, step=None)
@@ -12,24 +12,34 @@ from typing import NamedTuple
 
 from trustax.paper.experiments import CLASSIC, EXPERIMENTS, MUJOCO
 
+NUM_RUNS = 5
+"""Runs behind each mean ± standard deviation of the paper."""
+STUDENT_T = 2.776
+"""97.5 % quantile of Student's t distribution with NUM_RUNS - 1 = 4 degrees of freedom."""
+
 
 class Target(NamedTuple):
     """A number of the paper."""
 
     mean: float
     std: float | None = None
-    """over its runs, where it is given"""
+    """over the paper's runs, where it gives one"""
     step: float | None = None
-    """how coarsely a number is given that stands in the text alone: 0.1 where it says 0.9"""
+    """precision of a number that only the text gives: 0.1 where it says 0.9"""
 
     @property
     def tolerance(self) -> float | None:
-        """How far another mean may lie from it and still be the same; None where the paper gives no hold."""
-        return self.std if self.std is not None else self.step and self.step / 2
+        """Half the width of the 95 % interval around the mean; None where the paper gives neither spread nor precision.
+
+        t·std/√n, or half the last digit of a number from the text.
+        """
+        if self.std is not None:
+            return STUDENT_T * self.std / NUM_RUNS**0.5
+        return self.step and self.step / 2
 
 
 class HumanScores(NamedTuple):
-    """What a game's scores are normalized by."""
+    """The scores that a game's returns are normalized with."""
 
     random: float
     human: float
@@ -78,13 +88,20 @@ BEST_OF = {
 }
 """The rows of Table 2, "results of best tuned models", and the settings that each was tuned over."""
 
+SOLVED = {"pendulum": -250.0, "lunar-lander": 200.0, "bipedal-walker": 250.0, "unlock": 0.5, "unlock-pickup": 0.5}
+"""Final return from which on a seed has solved a task; the other tasks have no agreed threshold.
+
+LunarLander: Gymnasium's reward threshold. BipedalWalker: less than Gymnasium's 300, because our returns are those of
+training, with exploration noise. Pendulum: Gymnasium has none; policies that hold the pole up end near -150. Unlock and
+UnlockPickup: half of the largest return."""
+
 MUJOCO_CONTROL = _table(
     MUJOCO,
     {
         "TRPO": [(2811, 114), (3966, 56), (3159, 72), (2438, 402), (4576, 106), (145143, 3702)],
         "PPO": [(4753, 1614), (5278, 594), (2968, 1002), (3421, 534), (3375, 1684), (155494, 6663)],
         "MDPO": [(4774, 1598), (4957, 330), (3153, 956), (3553, 696), (1620, 2145), (90646, 5855)],
-        # The first number is TRPO's, to the digit: most likely a slip of the paper.
+        # The first number is the same as TRPO's: most likely a mistake in the paper.
         "TRGPPO": [(2811, 114), (5009, 391), (3713, 275), (4796, 837), (6242, 1192), (162185, 3755)],
         "Mean ψ": [(4942, 3095), (5056, 842), (3430, 259), (4570, 548), (353, 27), (71308, 11113)],
         "MCPO": [(6173, 595), (5120, 588), (3620, 252), (4673, 249), (4848, 711), (195404, 32801)],
@@ -111,7 +128,7 @@ TARGETS: dict[str, dict[str, dict[str, Target]]] = {
         }
     },
     # "underperforms the normal MCPO by a margin of 100 or 50 return", "about 50 and 200 return score higher",
-    # "by a margin of 50 return". Which of the fixed α loses how much it does not say: without ψ most, we take it.
+    # "by a margin of 50 return". It does not say which fixed α loses how much; we assume that α = 0 loses most.
     "ablation": {
         name: {"margin": Target(margin, step=50.0)}
         for name, margin in {
@@ -141,6 +158,6 @@ HUMAN_SCORES = {
     "seaquest": HumanScores(68.4, 42054.7),
     "space-invaders": HumanScores(148.0, 1668.7),
 }
-"""Random play and a human's, episodes beginning with up to 30 no-ops: Wang et al. (2016), *Dueling Network
-Architectures for Deep Reinforcement Learning*, the table that most use since. The paper does not say which it took;
-with the human scores of Mnih et al. (2015) BeamRider, Enduro and Seaquest count two to three times as much."""
+"""Scores of random play and of a human, with up to 30 no-ops at the start: Wang et al. (2016), *Dueling Network
+Architectures for Deep Reinforcement Learning*, the usual choice. The paper does not say which scores it used; with the
+human scores of Mnih et al. (2015), BeamRider, Enduro and Seaquest count two to three times as much."""

@@ -42,9 +42,9 @@ function count(value) {
 }
 
 const VERDICTS = {
-  matches: { symbol: "✓", name: "matches", words: "Our mean is within one standard deviation of the paper’s mean." },
-  "differs, better": { symbol: "▲", name: "better", words: "Our mean is higher by more than that." },
-  "differs, worse": { symbol: "▼", name: "worse", words: "Our mean is lower by more than that." },
+  matches: { symbol: "✓", name: "matches", words: "The 95 % intervals of our mean and the paper’s overlap." },
+  "differs, better": { symbol: "▲", name: "better", words: "Differs: our interval lies above the paper’s." },
+  "differs, worse": { symbol: "▼", name: "worse", words: "Differs: our interval lies below the paper’s." },
   short: { symbol: "…", name: "short", words: "Trained for fewer steps than in the paper." },
   ran: { symbol: "○", name: "ran", words: "Ran in full; the paper has no number to compare with." },
   "not run": { symbol: "–", name: "not run", words: "Not run yet." },
