@@ -4,16 +4,19 @@ import json
 import subprocess
 import sys
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from tests.test_benchmarks import bars, scaled
+from trustax.algorithms import MCPO
 from trustax.cli.formatting import short_count
 from trustax.paper.results import digest, read_file
 from trustax.paper.tables.layout import PaperTable
 from trustax.paper.tables.tables import table
 
+fidelity, readings = import_module("fidelity"), import_module("readings")
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SPEEDS = json.loads((ROOT / "results" / "benchmarks" / "compare.json").read_text(encoding="utf-8"))["measurements"]
@@ -102,3 +105,26 @@ def test_the_readme_counts_the_baselines_that_match() -> None:
     run = [verdict for verdict in verdicts if verdict != "not run"]
     said = f"Of the {len(run)} cells of baselines in the paper's Table 1 that were run under its protocol, "
     assert f"{said}{run.count('matches')} match: the 95 % intervals overlap." in " ".join(README.split())
+
+
+def test_the_page_on_fidelity_has_the_tables_that_its_script_makes() -> None:
+    page = fidelity.PAGE.read_text(encoding="utf-8")
+    assert fidelity.written(page) == page, "run python benchmarks/fidelity.py --write"
+
+
+def test_the_page_on_fidelity_applies_its_rule() -> None:
+    first, second = (list(fidelity.mean_ranks(number).items()) for number in (1, 2))
+    assert [name for name, rank in first if rank < first[0][1] + 0.5] == ["cap to 0.01", "epoch 3"]
+    assert [name for name, rank in second if rank < second[0][1] + 0.5] == [fidelity.CHOSEN]
+    chosen = readings.READINGS[fidelity.CHOSEN]
+    assert (chosen.kl_cost_max, chosen.cap_target) == (MCPO().kl_cost_max, MCPO().kl_cost_max_target)
+    assert chosen == readings.Reading(cap_target=chosen.cap_target), "it differs from the paper in one value"
+
+
+def test_readings_with_the_same_mean_share_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cell(**returns: float) -> dict[str, dict[str, list[float]]]:
+        return {name: {"returns": [value - 1, value + 1]} for name, value in (returns | {"PPO": 9.0}).items()}
+
+    cells = {("a", "paper"): cell(x=5.0, y=5.0, z=1.0), ("b", "paper"): cell(x=1.0, y=2.0, z=3.0, sometimes=4.0)}
+    monkeypatch.setattr(fidelity, "readings", lambda number: cells)
+    assert fidelity.mean_ranks(1) == {"y": 1.75, "z": 2.0, "x": 2.25}

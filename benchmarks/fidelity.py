@@ -1,0 +1,219 @@
+"""The tables of docs/fidelity.md, from results/readings.json and the outcomes under results/.
+
+usage: python benchmarks/fidelity.py                        print the tables
+       python benchmarks/fidelity.py --write                put them into docs/fidelity.md
+       python benchmarks/fidelity.py --add FILE --round 3   add a file of readings.py to results/readings.json
+
+Mean ranks follow the rule in benchmarks/readings.py: in each cell, readings are ranked by their mean final return.
+Readings with the same mean share the average of their ranks. Only readings that ran in every cell of a round are
+ranked, so that all ranks are among the same readings.
+"""
+
+import argparse
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trustax.cli.formatting import short_count
+from trustax.paper.tables.cells import Entry
+from trustax.paper.tables.layout import Column, PaperTable, interval, number, ours, seeds, theirs
+from trustax.paper.tables.tables import table
+
+ROOT = Path(__file__).parent.parent
+READINGS_FILE = ROOT / "results" / "readings.json"
+PAGE = ROOT / "docs" / "fidelity.md"
+CONTROLS = ("minibatch 10", "PPO")
+"""Readings that are not ranked: the literal one, and PPO."""
+CHOSEN = "cap to 0.01 from 10"
+"""The reading that `MCPO()` is."""
+PROTOCOLS = {"paper": "terminate", "bootstrapped": "bootstrapped"}
+KEPT = ("task", "protocol", "round", "reading", "steps", "total_timesteps", "returns", "beta", "cap", "kl_old_new")
+COLUMNS = {
+    "table-1-full": ("MCPO N=10", "MCPO N=10 adaptive β_max", "MCPO N=10 literal", "PPO ε=0.2"),
+    "minigrid": ("MCPO N=10", "MCPO N=10 adaptive β_max", "MCPO N=10 literal", "PPO ε=0.2"),
+    "table-2": ("MCPO", "MCPO N=40 adaptive β_max", "MCPO N=40 literal", "PPO"),
+}
+"""The rows of the paper's tables that become columns here; Table 2 shows the best setting of MCPO and PPO."""
+BASELINES = {
+    **{f"VMPO α₀={cost}": f"VMPO α₀={cost} mean" for cost in ("0.1", "1", "5")},
+    **{f"KL Fixed β={cost}": f"KL Fixed β={cost} k2" for cost in ("0.01", "1")},
+    "KL Adaptive d=0.01": "KL Adaptive d=0.01 k2",
+    "MDPO β₀=0.5": "MDPO β₀=0.5 k2",
+}
+"""Baselines in two forms: the preset of the paper's tables, and the other form."""
+
+Cell = tuple[str, str]
+"""A task under a protocol."""
+
+
+@cache
+def readings(round_number: int) -> dict[Cell, dict[str, dict[str, Any]]]:
+    """The results of a round, by cell and reading."""
+    cells: dict[Cell, dict[str, dict[str, Any]]] = {}
+    for row in json.loads(READINGS_FILE.read_text(encoding="utf-8")):
+        if row["round"] == round_number:
+            cells.setdefault((row["task"], row["protocol"]), {})[row["reading"]] = row
+    return cells
+
+
+def names(round_number: int) -> list[str]:
+    """All readings of a round, in the order of the file."""
+    return list(dict.fromkeys(name for cell in readings(round_number).values() for name in cell))
+
+
+def mean_ranks(round_number: int) -> dict[str, float]:
+    """The mean rank of each reading that ran in every cell of a round, best first."""
+    cells = readings(round_number).values()
+    ranked = [name for name in names(round_number) if name not in CONTROLS and all(name in cell for cell in cells)]
+    means = np.array([[np.mean(cell[name]["returns"]) for name in ranked] for cell in cells])
+    better = (means[:, None, :] > means[:, :, None]).sum(axis=2)
+    same = (means[:, None, :] == means[:, :, None]).sum(axis=2)
+    average = (better + (same + 1) / 2).mean(axis=0)
+    return {ranked[place]: float(average[place]) for place in np.argsort(average, kind="stable")}
+
+
+def readings_table(round_number: int) -> str:
+    """Mean final returns of a round, the best mean rank first; then readings without a rank, and the controls."""
+    cells, ranks = readings(round_number), mean_ranks(round_number)
+    rest = [name for name in names(round_number) if name not in ranks and name not in CONTROLS]
+    order = [*ranks, *rest, *(name for name in CONTROLS if name in names(round_number))]
+    rows = [
+        [
+            f"**{name}**" if name == CHOSEN else name,
+            number(ranks[name], 2) if name in ranks else "",
+            *(_mean_return(cell.get(name)) for cell in cells.values()),
+        ]
+        for name in order
+    ]
+    if CHOSEN in ranks:
+        adapted = [number(cell[CHOSEN]["cap"], 1) for cell in cells.values()]
+        rows.append([f"*mean β_max of {CHOSEN}*", "", *adapted])
+    return _markdown([["reading", "mean rank", *(_heading(key, cell) for key, cell in cells.items())], *rows])
+
+
+def _heading(key: Cell, cell: dict[str, dict[str, Any]]) -> str:
+    task, protocol = key
+    row = next(iter(cell.values()))
+    whole = row["total_timesteps"]
+    stopped = f" of {short_count(whole)}" if row["steps"] < 0.95 * whole else ""
+    name = re.sub(r"^MiniGrid-|-v\d+$", "", task)
+    steps = short_count(row["steps"] if stopped else whole)
+    return f"{name}<br>{PROTOCOLS[protocol]}<br>{steps}{stopped}, {len(row['returns'])} seeds"
+
+
+def _mean_return(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    mean = float(np.mean(row["returns"]))
+    return number(mean, 2 if abs(mean) < 1 else 1)
+
+
+def outcomes_table() -> str:
+    """MCPO in three forms, PPO and the paper, on every task that has outcomes."""
+    rows = [
+        _outcomes_row(name, column, methods)
+        for name, methods in COLUMNS.items()
+        for column in _tasks(_paper_table(name, "paper"))
+        if any(_entry(name, protocol, method, column.key).ours for protocol in PROTOCOLS for method in methods[:-1])
+    ]
+    return _markdown([["task", "MCPO, β_max = 10", "**MCPO()**", "literal", "PPO", "paper's MCPO"], *rows])
+
+
+def _outcomes_row(name: str, column: Column, methods: tuple[str, ...]) -> list[str]:
+    """One task: a line in each cell for each protocol."""
+    cells = [[_entry(name, protocol, method, column.key) for protocol in PROTOCOLS] for method in methods]
+    target = cells[0][0].target
+    shown = ("<br>".join(_shown(cell, column) or "–" for cell in both) for both in cells)
+    return [column.heading, *shown, theirs(target, column) if target else ""]
+
+
+def baselines_table() -> str:
+    """Both forms of the baselines on the tasks of Table 1, under the paper's protocol, where both have outcomes."""
+    rows = []
+    for preset, other in BASELINES.items():
+        for column in _tasks(_paper_table("table-1-full", "paper")):
+            cells = [_entry("table-1-full", "paper", method, column.key) for method in (preset, other)]
+            if all(cell.ours for cell in cells) and cells[0].target:
+                shown = [f"{_shown(cell, column)} {interval(cell, column)}" for cell in cells]
+                rows.append([preset, column.heading, *shown, theirs(cells[0].target, column)])
+    return _markdown([["baseline", "task", "preset: sum, exact", "other form: mean, k2", "paper"], *rows])
+
+
+@cache
+def _paper_table(name: str, protocol: str) -> PaperTable:
+    return table(name, ROOT / "results", protocol)
+
+
+def _tasks(shown: PaperTable) -> list[Column]:
+    """The columns of final returns."""
+    return [column for column in shown.columns if not re.search("best|success", column.key)]
+
+
+def _entry(name: str, protocol: str, method: str, key: str) -> Entry:
+    shown = _paper_table(name, protocol)
+    (row,) = (row for row in shown.rows if row.name == method)
+    return row.entries[[column.key for column in shown.columns].index(key)]
+
+
+def _shown(cell: Entry, column: Column) -> str:
+    if cell.ours is None:
+        return ""
+    return f"{ours(cell, column)}{seeds(cell, column)}" + (f", {cell.says()}" if cell.verdict == "short" else "")
+
+
+def _markdown(rows: list[list[str]]) -> str:
+    rows = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def tables() -> dict[str, str]:
+    """Every table of the page by the name in its markers."""
+    rounds = {f"round {number}": readings_table(number) for number in (1, 2)}
+    return rounds | {"outcomes": outcomes_table(), "baselines": baselines_table()}
+
+
+def written(page: str) -> str:
+    """The page with its tables made from the files."""
+    for name, text in tables().items():
+        before, marker, after = page.partition(f"<!-- {name} -->\n")
+        if not marker:
+            raise SystemExit(f"docs/fidelity.md should have a line <!-- {name} --> above the table")
+        rest = re.sub(r"\A(\|.*\n)*", "", after)  # without the old table
+        page = f"{before}{marker}{text}\n{rest}"
+    return page
+
+
+def add(file: Path, round_number: int) -> None:
+    """Add the lines that benchmarks/readings.py wrote, without what no table needs."""
+    rows = json.loads(READINGS_FILE.read_text(encoding="utf-8")) if READINGS_FILE.exists() else []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line) | {"round": round_number}
+        if row["reading"] == "PPO":
+            row |= {"beta": None, "cap": None}  # PPO has neither
+        rows.append({name: row[name] for name in KEPT})
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    READINGS_FILE.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/fidelity.md")
+    parser.add_argument("--add", type=Path, help="a file that benchmarks/readings.py wrote")
+    parser.add_argument("--round", type=int, help="the round of the experiment that the file belongs to")
+    options = parser.parse_args()
+    if options.add:
+        if options.round is None:
+            parser.error("--add needs --round")
+        add(options.add, options.round)
+    elif options.write:
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    else:
+        print("\n\n".join(tables().values()))
+
+
+if __name__ == "__main__":
+    main()
