@@ -221,7 +221,7 @@ def test_a_report_of_a_folder_that_is_not_there_is_refused(
     page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, err = run(f"report {tmp_path / 'nowhere'} --output {tmp_path / page}", capsys)
-    assert (code, "is no folder of results" in err) == (2, True)
+    assert (code, "is not a folder" in err) == (2, True)
     assert not (tmp_path / page).exists()
 
 

@@ -112,7 +112,7 @@ def _reason_for_nothing(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric:
     known = sorted({name for records in runs.values() for record in records for name in record})
     if not known or metric in known:
         return f"{metric} has no value yet, because no episode has finished"
-    return f"no run has the metric {metric}; {similar_or_all(metric, known)}"
+    return f"no run has a metric {metric}; {similar_or_all(metric, known)}"
 
 
 def to_curve(records: Sequence[Mapping[str, Any]], metric: str = RETURN) -> Curve:
