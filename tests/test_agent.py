@@ -168,7 +168,7 @@ def test_an_observation_of_another_shape_is_refused() -> None:
 
 def test_a_run_has_only_its_own_learners_and_policies(tmp_path: Path) -> None:
     result = trained("CartPole-v1", tx.PPO, run_dir=tmp_path / "run")
-    with pytest.raises(tx.TrustaxError, match="the learners 0 to 0, not 1"):
+    with pytest.raises(tx.TrustaxError, match="learner must be between 0 and 0, not 1"):
         result.agent(1)
     with pytest.raises(tx.TrustaxError, match="ppo has no policy called 'virtual'"):
         result.agent(0, "virtual")

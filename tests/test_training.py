@@ -76,7 +76,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(kind: type, tmp_p
     settings = SMALL | {"num_seeds": 2}
     whole = tx.train(small(kind), "Pendulum-v1", run_dir=tmp_path / "whole", **settings)
     # Decay looks ahead to the end of the run, so the first half must already know how long the whole will be.
-    with pytest.raises(tx.Interrupted, match="go on with: trustax resume"):
+    with pytest.raises(tx.Interrupted, match="resume with: trustax resume"):
         interrupted_after(2, small(kind), "Pendulum-v1", tmp_path / "half", settings)
     halves = tx.train(small(kind), "Pendulum-v1", run_dir=tmp_path / "half", resume=True, **settings)
     assert_same_state(whole, halves)
@@ -87,9 +87,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(kind: type, tmp_p
 def test_environments_that_begin_anew_at_intervals_are_resumed_bit_for_bit(env: str, tmp_path: Path) -> None:
     settings = SMALL | {"num_seeds": 2, "total_timesteps": 768, "restart_interval": 2}
     whole = tx.train(small(), env, run_dir=tmp_path / "whole", **settings)
-    with pytest.raises(tx.Interrupted, match="stopped after 384 steps; 256 are saved; go on with"):
+    with pytest.raises(tx.Interrupted, match="stopped after 384 steps; 256 are saved; resume with"):
         interrupted_after(3, small(), env, tmp_path / "parts", settings)
-    with pytest.raises(tx.Interrupted, match="stopped after 512 steps and saved; go on with"):
+    with pytest.raises(tx.Interrupted, match="stopped after 512 steps and saved; resume with"):
         interrupted_after(4, small(), env, tmp_path / "parts", settings | {"resume": True})
     parts = tx.train(small(), env, run_dir=tmp_path / "parts", resume=True, **settings)
     assert_same_state(whole, parts)
@@ -240,7 +240,7 @@ def test_a_run_does_not_get_an_end_that_it_has_passed(tmp_path: Path) -> None:
     tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
     before = read_run(tmp_path / "run")
     shorter = SMALL | {"total_timesteps": 128}
-    with pytest.raises(tx.TrustaxError, match="has done 512 steps already, so its total_timesteps cannot become 128"):
+    with pytest.raises(tx.TrustaxError, match="has already trained for 512 steps, so total_timesteps cannot be 128"):
         tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **shorter)
     assert read_run(tmp_path / "run") == before
 
@@ -261,7 +261,7 @@ def test_what_a_kill_left_of_the_first_file_is_no_hindrance(tmp_path: Path) -> N
 
 def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
     tx.train(small(tx.MCPO), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
-    with pytest.raises(tx.TrustaxError, match="holds a run already"):
+    with pytest.raises(tx.TrustaxError, match="already holds a run"):
         tx.train(small(tx.MCPO), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
     with pytest.raises(tx.TrustaxError, match="memory_size = 10, not 3"):
         tx.train(small(tx.MCPO, memory_size=3), "CartPole-v1", run_dir=tmp_path / "run", resume=True, **SMALL)
@@ -286,12 +286,12 @@ def test_a_damaged_checkpoint_is_told_and_an_older_one_taken_but_never_none(
     assert [record["time/iterations"] for record in again.records] == [1, 2, 3, 4]
     said = capsys.readouterr().err
     assert "100 bytes, but its manifest says" in said
-    assert "step_000000000256 is taken instead" in said
+    assert "using step_000000000256 instead" in said
     for checkpoint in (older, newer):
         os.truncate(checkpoint / "arrays.safetensors", 100)
     lines = (folder / "metrics.jsonl").read_text()
     for use in (tx.load, lambda path: tx.train(small(), "CartPole-v1", run_dir=path, resume=True, **SMALL)):
-        with pytest.raises(tx.TrustaxError, match="no checkpoint of this run is whole"):
+        with pytest.raises(tx.TrustaxError, match="all checkpoints of this run are damaged"):
             use(folder)
     assert (folder / "metrics.jsonl").read_text() == lines
 
@@ -305,7 +305,7 @@ def test_ctrl_c_while_compiling_stops_before_the_first_iteration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("trustax.runtime.iteration.TrainStep.compile", interrupted)
-    with pytest.raises(tx.Interrupted, match="stopped after 0 steps; 0 are saved; go on with: trustax resume"):
+    with pytest.raises(tx.Interrupted, match="stopped after 0 steps; 0 are saved; resume with: trustax resume"):
         tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
     assert "once more to stop at once" in capfd.readouterr().err
 
@@ -316,13 +316,13 @@ def test_a_run_of_an_object_goes_on_in_python(tmp_path: Path, monkeypatch: pytes
     def lift() -> gymnasium.Env:
         return gymnasium.make("CartPole-v1")
 
-    with pytest.raises(tx.Interrupted, match=r"go on with: trustax.training\(\.\.\., run_dir="):
+    with pytest.raises(tx.Interrupted, match=r"resume with: trustax.train\(\.\.\., run_dir="):
         tx.train(small(), lift, run_dir=tmp_path / "run", **SMALL)
 
 
 def test_a_folder_that_is_no_run_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
-    with pytest.raises(tx.TrustaxError, match="exists and is no run folder"):
+    with pytest.raises(tx.TrustaxError, match="exists and is not a run folder"):
         tx.train(small(), "CartPole-v1", run_dir=tmp_path, **SMALL)
 
 
@@ -380,7 +380,7 @@ def test_an_environment_that_returns_nan_is_named_at_once(name: str, values: tup
 def test_a_diverging_learner_stops_the_run(tmp_path: Path) -> None:
     with pytest.raises(tx.TrustaxError, match="the loss of learner 0 is not finite"):
         tx.train(small(tx.PPO, learning_rate=1e38), "Pendulum-v1", run_dir=tmp_path / "run", **SMALL)
-    assert checkpoints.latest(tmp_path / "run") is None
+    assert checkpoints.newest_valid(tmp_path / "run") is None
 
 
 def test_sigterm_saves_says_how_to_go_on_and_exits_75(tmp_path: Path) -> None:
@@ -393,5 +393,5 @@ def test_sigterm_saves_says_how_to_go_on_and_exits_75(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=300)
     assert process.returncode == 75, said
-    assert said.splitlines()[-1].endswith(f"go on with: trustax resume {tmp_path / 'run'}")
-    assert checkpoints.latest(tmp_path / "run") is not None
+    assert said.splitlines()[-1].endswith(f"resume with: trustax resume {tmp_path / 'run'}")
+    assert checkpoints.newest_valid(tmp_path / "run") is not None

@@ -34,7 +34,7 @@ def go_on(env: str, folder: Path, seconds: float | None = None) -> bool:
 
 def outcome(folder: Path) -> tuple[str, list[dict[str, Any]]]:
     """The digest of the last checkpoint's arrays, and all records without what a clock says."""
-    newest = checkpoints.latest(folder)
+    newest = checkpoints.newest_valid(folder)
     assert newest is not None
     return hashlib.sha256((newest / "arrays.safetensors").read_bytes()).hexdigest(), measured(read_records(folder))
 

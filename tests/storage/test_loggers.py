@@ -98,7 +98,7 @@ class Broken:
 
 def test_a_logger_that_fails_never_ends_a_run() -> None:
     broken = Broken()
-    with pytest.warns(UserWarning, match="Broken failed and is left out from here on: the server is gone"):
+    with pytest.warns(UserWarning, match="Broken failed and is now disabled: the server is gone"):
         logged([broken], None)
     assert broken.records == RECORDS
 
@@ -120,7 +120,7 @@ def test_a_user_s_logger_sees_a_run(tmp_path: Path) -> None:
 def test_what_is_no_logger_is_refused() -> None:
     with pytest.raises(tx.TrustaxError, match="there is no logger 'tensorbord'; did you mean tensorboard"):
         Loggers(["tensorbord"], None)
-    with pytest.raises(tx.TrustaxError, match="a logger has the methods start, log and close; 3 has no start"):
+    with pytest.raises(tx.TrustaxError, match="a logger must have the methods start, log and close; 3 has no start"):
         Loggers([3], None)
 
 

@@ -20,7 +20,7 @@ import pytest
 from trustax.errors import TrustaxError
 from trustax.storage import manifest as manifests
 from trustax.storage import pytree as checkpoint
-from trustax.storage.history import checkpoint_path, latest, prune
+from trustax.storage.history import checkpoint_path, newest_valid, prune
 from trustax.storage.manifest import CheckpointError
 from trustax.storage.pytree import load, read_header, save
 
@@ -199,7 +199,7 @@ def test_a_crash_at_any_step_leaves_a_readable_checkpoint(tmp_path: Path, how: s
             with contextlib.suppress(Crash if how == "dead" else CheckpointError):
                 save(path, new, {"version": "new"})
                 finished = len(done) <= at
-        assert latest(run_dir) == path
+        assert newest_valid(run_dir) == path
         assert same(load(path, old), old if read_header(path) == {"version": "old"} else new)
         if how == "before" and "rmdir" not in done:
             assert not list(path.parent.glob(".tmp-*"))
@@ -227,17 +227,17 @@ def test_a_full_disk_is_named_and_the_previous_checkpoint_stays(
     assert [entry.name for entry in tmp_path.iterdir()] == ["saved"]
 
 
-def test_latest_skips_what_is_not_whole_and_prune_keeps_it(tmp_path: Path) -> None:
-    assert latest(tmp_path) is None
+def test_newest_valid_skips_damaged_checkpoints_and_prune_keeps_them(tmp_path: Path) -> None:
+    assert newest_valid(tmp_path) is None
     prune(tmp_path)
     for step in (100, 200, 1000, 3000, 20_000):
         save(checkpoint_path(tmp_path, step), example_tree(step % 100), {"step": step})
-    assert latest(tmp_path) == checkpoint_path(tmp_path, 20_000)
+    assert newest_valid(tmp_path) == checkpoint_path(tmp_path, 20_000)
     (checkpoint_path(tmp_path, 20_000) / manifests.MANIFEST).unlink()
     os.truncate(checkpoint_path(tmp_path, 3000) / manifests.ARRAYS, 100)
     (tmp_path / "checkpoints" / ".tmp-half").mkdir()
     (tmp_path / "checkpoints" / "step_other").mkdir()
-    assert latest(tmp_path) == checkpoint_path(tmp_path, 1000)
+    assert newest_valid(tmp_path) == checkpoint_path(tmp_path, 1000)
     prune(tmp_path, keep=2)
     left = {entry.name for entry in (tmp_path / "checkpoints").iterdir()}
     assert left == {"step_other"} | {checkpoint_path(tmp_path, s).name for s in (200, 1000, 3000, 20_000)}

@@ -20,7 +20,7 @@ from trustax.algorithms import PPO
 from trustax.errors import TrustaxError
 from trustax.run import Run
 from trustax.runtime.cores import available_cores
-from trustax.storage.history import latest
+from trustax.storage.history import newest_valid
 from trustax.storage.journal import read_records
 from trustax.storage.lock import locked
 from trustax.sweep.pool import Failure, divide_cores, sweep
@@ -83,7 +83,7 @@ def begun(folder: Path, has_come_so_far: Callable[[str], Any]) -> subprocess.Pop
 
 
 def num_saved(folder: Path) -> int:
-    saved = latest(folder)
+    saved = newest_valid(folder)
     return 0 if saved is None else int(saved.name.removeprefix("step_")) // LONG.batch_size
 
 

@@ -131,7 +131,7 @@ class TrainingLoop:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._stack as stack:
-            if not self._is_saved and self._directory.is_due(int(self.state.iteration), stopping=True):
+            if not self._is_saved and self._directory.should_save(int(self.state.iteration), stopping=True):
                 self._save()
             self._stack = stack.pop_all()
         self._stack.__exit__(kind, error, trace)
@@ -153,14 +153,14 @@ class TrainingLoop:
             self._record(result, number, time.perf_counter() - began)
             self._is_saved = False
             is_last = number == run.num_iterations
-            is_due = is_last or self._directory.is_due(number, stopping=self._guard.requested)
-            checkpoint = self._save() if is_due else None
+            should_save = is_last or self._directory.should_save(number, stopping=self._guard.requested)
+            checkpoint = self._save() if should_save else None
             yield Iteration(run, number, self.records, self.state, self.run_dir, checkpoint, result.series, old_policy)
             if self._guard.requested and not is_last:
-                if not self._is_saved and self._directory.is_due(number, stopping=True):
+                if not self._is_saved and self._directory.should_save(number, stopping=True):
                     self._save()
                 raise Interrupted(self._directory.resume_hint(self.timesteps))
-            if self._directory.restarts_at(number) and not is_last:
+            if self._directory.should_restart(number) and not is_last:
                 self.state = step.place(restart_environment(self.state, self._environment))
 
     def _record(self, result: StepResult, number: int, elapsed: float) -> None:
@@ -216,12 +216,12 @@ def _require_finite(
         if not finite[name]:
             raise TrustaxError(
                 f"the environment returned a {name} that is not finite in iteration {number}; "
-                f"check the environment{directory.last_good()}"
+                f"check the environment{directory.checkpoint_hint()}"
             )
     losses = values.get("train/loss", [])
     if not np.all(np.isfinite(losses)):
         seeds = np.flatnonzero(~np.isfinite(losses)).tolist()
         raise TrustaxError(
             f"the loss of learner {', '.join(map(str, seeds))} is not finite in iteration {number}; "
-            f"try a smaller learning_rate{directory.last_good()}"
+            f"try a smaller learning_rate{directory.checkpoint_hint()}"
         )

@@ -1,1 +1,1 @@
-"""Everything a run writes: checkpoints, metrics, locks."""
+"""The files of a run: checkpoints, metrics, logs and locks."""

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and values as strict JSON can hold them."""
+"""Atomic and append-only files, and the conversion of values to strict JSON."""
 
 import math
 import os
@@ -9,7 +9,7 @@ from trustax.errors import TrustaxError
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Write a text in the place of the one that is there, folders included.
+    """Write a text file atomically, replacing an existing one; create its folder if needed.
 
     >>> from tempfile import mkdtemp
     >>> path = Path(mkdtemp()) / "notes" / "one.txt"
@@ -17,17 +17,17 @@ def write_atomic(path: Path, text: str) -> None:
     >>> [file.name for file in path.parent.iterdir()]
     ['one.txt']
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(unfinished, path)
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(temporary, path)
     except OSError as error:
         raise TrustaxError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def jsonable(value: Any) -> Any:
-    """The same value out of lists, dictionaries and what JSON knows; infinity as the text that `float` reads.
+    """Convert a value to lists, dictionaries and JSON scalars; infinity becomes a string that `float` can parse.
 
     >>> jsonable({"low": (-math.inf, 0.5), "count": 2})
     {'low': ['-inf', 0.5], 'count': 2}
@@ -39,8 +39,8 @@ def jsonable(value: Any) -> Any:
     return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
-class AppendedFile:
-    """A file that grows, unbuffered: what was appended survives a kill, and an error shows at once."""
+class AppendOnlyFile:
+    """An append-only file without buffering: appended content survives a kill, and errors are raised immediately."""
 
     def __init__(self, path: Path):
         self._path = path

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: where they stand, which is the newest, which may go."""
+"""The checkpoints of a run: their paths, the newest valid one, and the deletion of old ones."""
 
 import contextlib
 import os
@@ -11,11 +11,11 @@ from pathlib import Path
 
 from trustax.errors import TrustaxError
 from trustax.storage.manifest import CheckpointError, check_size, read_manifest
-from trustax.storage.pytree import TEMPORARY_PREFIX, readable, without_aside
+from trustax.storage.pytree import TEMPORARY_PREFIX, folder_or_backup, without_backup_suffix
 
 
 def checkpoint_path(run_dir: Path | str, step: int) -> Path:
-    """Where a run keeps its checkpoint of `step`; names sort as steps do."""
+    """The path of a run's checkpoint at `step`; sorting the names sorts the steps."""
     return Path(run_dir) / "checkpoints" / f"step_{step:012d}"
 
 
@@ -28,63 +28,65 @@ def step_of(path: Path) -> int:
     return int(path.name.removeprefix("step_"))
 
 
-def latest(run_dir: Path | str) -> Path | None:
-    """A run's newest checkpoint whose manifest is valid and whose arrays are all there; None without one."""
-    return next(_whole_checkpoints(Path(run_dir)), None)
+def newest_valid(run_dir: Path | str) -> Path | None:
+    """The newest checkpoint with a valid manifest and an array file of the right size; None if there is none."""
+    return next(_valid_checkpoints(Path(run_dir)), None)
 
 
-def newest(run_dir: Path | str) -> Path | None:
-    """`latest`, saying so where newer ones are damaged; refused if all of them are."""
+def newest_valid_or_raise(run_dir: Path | str) -> Path | None:
+    """Like `newest_valid`, but report newer checkpoints that are damaged, and raise an error if all are damaged."""
     damage = None
-    for folder in _folders(Path(run_dir)):
+    for folder in _checkpoint_folders(Path(run_dir)):
         try:
-            _require_whole(folder)
+            _check_valid(folder)
         except CheckpointError as error:
             damage = damage or error
             continue
         if damage:
-            print(f"{damage}; {folder.name} is taken instead", file=sys.stderr)
+            print(f"{damage}; using {folder.name} instead", file=sys.stderr)
         return folder
     if damage:
         parent = checkpoint_path(run_dir, 0).parent
-        raise TrustaxError(f"{damage}; no checkpoint of this run is whole: move {parent} away, and it begins anew")
+        raise TrustaxError(
+            f"{damage}; all checkpoints of this run are damaged: move {parent} away to start again from step 0"
+        )
     return None
 
 
 def prune(run_dir: Path | str, keep: int = 2) -> None:
-    """Delete all but the newest `keep` whole checkpoints, and what saves that were killed left behind.
+    """Delete all but the newest `keep` valid checkpoints, and the leftovers of saves that were killed.
 
-    A checkpoint that cannot be read is no one's to delete: a newer Trustax may have written it.
+    Checkpoints that cannot be read are not deleted: a newer version of Trustax may have written them.
     """
     if keep < 1:
         raise ValueError(f"keep must be at least 1, not {keep}")
     parent = checkpoint_path(run_dir, 0).parent
     try:
-        for folder in list(_whole_checkpoints(Path(run_dir)))[keep:]:
-            # Renamed first: a deletion that is killed half-way must not look like a checkpoint.
-            os.rename(readable(folder), parent / (TEMPORARY_PREFIX + uuid.uuid4().hex))
+        for folder in list(_valid_checkpoints(Path(run_dir)))[keep:]:
+            # Rename first: if the deletion is killed, a partly deleted folder must not look like a checkpoint.
+            os.rename(folder_or_backup(folder), parent / (TEMPORARY_PREFIX + uuid.uuid4().hex))
         for leftover in [*parent.glob(TEMPORARY_PREFIX + "*"), *parent.glob(".step_*.old")]:
-            if leftover.name.startswith(TEMPORARY_PREFIX) or without_aside(leftover).exists():
+            if leftover.name.startswith(TEMPORARY_PREFIX) or without_backup_suffix(leftover).exists():
                 shutil.rmtree(leftover, ignore_errors=True)
     except OSError as error:
         raise CheckpointError(parent, f"could not delete old checkpoints: {error}") from error
 
 
-def _whole_checkpoints(run_dir: Path) -> Iterator[Path]:
-    """The run's checkpoints that are whole as far as can be told without reading the arrays, newest first."""
-    for folder in _folders(run_dir):
+def _valid_checkpoints(run_dir: Path) -> Iterator[Path]:
+    """The valid checkpoints of a run, newest first. The contents of the arrays are not checked."""
+    for folder in _checkpoint_folders(run_dir):
         with contextlib.suppress(CheckpointError):
-            _require_whole(folder)
+            _check_valid(folder)
             yield folder
 
 
-def _require_whole(folder: Path) -> None:
-    check_size(readable(folder), read_manifest(readable(folder)))
+def _check_valid(folder: Path) -> None:
+    check_size(folder_or_backup(folder), read_manifest(folder_or_backup(folder)))
 
 
-def _folders(run_dir: Path) -> list[Path]:
-    """All of the run's checkpoints, whole or not, newest first."""
+def _checkpoint_folders(run_dir: Path) -> list[Path]:
+    """All checkpoints of a run, valid or not, newest first."""
     parent = checkpoint_path(run_dir, 0).parent
-    folders = {*parent.glob("step_*"), *map(without_aside, parent.glob(".step_*.old"))}
+    folders = {*parent.glob("step_*"), *map(without_backup_suffix, parent.glob(".step_*.old"))}
     named = [folder for folder in folders if re.fullmatch(r"step_\d{12,18}", folder.name)]
     return sorted(named, key=step_of, reverse=True)

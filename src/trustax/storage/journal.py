@@ -1,7 +1,7 @@
-"""The metrics of a run: `metrics.jsonl`, one JSON object an iteration.
+"""The metrics of a run: `metrics.jsonl`, one JSON object per iteration.
 
-A metric is a number, or a list of one number per seed; where there is no
-finite number (no episode has ended yet) it is null, so that every line is strict JSON.
+A metric is a number, or a list with one number per seed. A number that is not finite (before the first episode has
+ended, for example) is written as null, so that every line is strict JSON.
 """
 
 import io
@@ -15,16 +15,16 @@ from typing import Any
 
 from trustax.errors import TrustaxError
 from trustax.ops.metrics import STEP, Record
-from trustax.storage.atomic import AppendedFile
+from trustax.storage.atomic import AppendOnlyFile
 
 METRICS_FILE = "metrics.jsonl"
 
 
 class Journal:
-    """Appends records to the files in `run_dir`; without one it only remembers them.
+    """Appends records to `metrics.jsonl` in `run_dir`; without a `run_dir` it only keeps them in memory.
 
-    To go on with a run, `resume_at` is the step of its checkpoint: what was recorded later is taken back,
-    as it will be recorded again.
+    To resume a run, pass the step of its checkpoint as `resume_at`: later records are removed, since they will be
+    recorded again.
 
     >>> with Journal(None) as journal:
     ...     journal.record({"time/total_timesteps": 8, "rollout/ep_rew_mean": [1.0, float("nan")]})
@@ -36,25 +36,25 @@ class Journal:
 
     def __init__(self, run_dir: Path | None, resume_at: int | None = None):
         self.records = []
-        self._file: AppendedFile | None = None
+        self._file: AppendOnlyFile | None = None
         if run_dir is None:
             return
         metrics = run_dir / METRICS_FILE
         try:
             run_dir.mkdir(parents=True, exist_ok=True)
             if resume_at is not None:
-                self.records = _take_back(metrics, resume_at)
+                self.records = _truncate_after(metrics, resume_at)
             elif metrics.exists() and metrics.stat().st_size > 0:
-                raise TrustaxError(f"{metrics} exists: resume that run or choose another folder")
+                raise TrustaxError(f"{metrics} already exists; resume this run or choose another folder")
         except OSError as error:
             raise TrustaxError(f"could not open the journal in {run_dir}: {error}") from error
-        self._file = AppendedFile(metrics)
+        self._file = AppendOnlyFile(metrics)
 
     def record(self, metrics: Mapping[str, float | int | Sequence[float | int]]) -> None:
-        """Remember and write one record. It must have `time/total_timesteps`, the step in TensorBoard."""
+        """Store and write one record. It must have `time/total_timesteps`, the step in TensorBoard."""
         if not isinstance(metrics.get(STEP), int):
-            raise ValueError(f"a record needs a whole number as {STEP}, not {metrics.get(STEP)!r}")
-        record = {name: _strict(value) for name, value in metrics.items()}
+            raise ValueError(f"a record needs an integer {STEP}, not {metrics.get(STEP)!r}")
+        record = {name: _finite_or_none(value) for name, value in metrics.items()}
         self.records.append(record)
         if self._file is not None:
             line = json.dumps(record, allow_nan=False) + "\n"
@@ -75,7 +75,7 @@ class Journal:
 
 
 def read_records(run_dir: Path | str) -> list[Record]:
-    """Everything that a run has recorded; a line that is being written at this moment is left out."""
+    """All records of a run, except an incomplete last line that is still being written."""
     path = Path(run_dir) / METRICS_FILE
     try:
         return [record for record, _ in _parsed_lines(path)]
@@ -83,14 +83,14 @@ def read_records(run_dir: Path | str) -> list[Record]:
         raise TrustaxError(f"could not read {path}: {error.strerror or error}") from error
 
 
-def _strict(value: Any) -> Any:
+def _finite_or_none(value: Any) -> Any:
     if isinstance(value, Sequence):
-        return [_strict(one) for one in value]
+        return [_finite_or_none(one) for one in value]
     return value if value is not None and math.isfinite(value) else None
 
 
 def _parsed_lines(path: Path) -> list[tuple[Record, int]]:
-    """Each record with the position where its line ends. A last line without an end was cut off by a kill."""
+    """Each record with the end position of its line. A last line without a newline is skipped: a kill cut it off."""
     records = []
     end = 0
     for number, line in enumerate(io.BytesIO(path.read_bytes()), start=1):
@@ -107,14 +107,14 @@ def _parsed_lines(path: Path) -> list[tuple[Record, int]]:
     return records
 
 
-def _take_back(path: Path, step: int) -> list[Record]:
-    """Cut the file off after its last record up to `step`; what is left."""
+def _truncate_after(path: Path, step: int) -> list[Record]:
+    """Remove the records after `step` from the file, and return the remaining ones."""
     if not path.exists():
         return []
-    kept = []
+    remaining = []
     for record, end in _parsed_lines(path):
         if record[STEP] > step:
             break
-        kept.append((record, end))
-    os.truncate(path, kept[-1][1] if kept else 0)
-    return [record for record, _ in kept]
+        remaining.append((record, end))
+    os.truncate(path, remaining[-1][1] if remaining else 0)
+    return [record for record, _ in remaining]

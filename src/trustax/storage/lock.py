@@ -1,7 +1,8 @@
-"""One process at a time trains a run: a lock that the system takes back when its holder dies, however it dies.
+"""A lock that lets only one process at a time train a run. The system releases it when the process ends or is killed.
 
-It lies beside the run's folder as a hidden file, which stays: to delete it would let two processes lock two files of
-one name. Where the system or the file system has no such locks (Windows, some network drives) nothing is locked.
+The lock is a hidden file beside the run's folder. The file is never deleted: otherwise two processes could lock two
+different files with the same name. On systems and file systems without such locks (Windows, some network drives),
+nothing is locked.
 """
 
 import contextlib
@@ -20,13 +21,13 @@ except ImportError:  # Windows
 
 SECONDS_BETWEEN_TRIES = 0.1
 PATIENCE = 5.0
-"""Seconds in which a worker of a sweep notices that its parent was killed."""
+"""Seconds to wait for the lock: enough for a worker of a sweep to notice that its parent was killed."""
 
 
 @contextlib.contextmanager
 def locked(folder: Path, patience: float = PATIENCE) -> Iterator[None]:
-    """Hold the lock of a run's folder; refuse if another process still holds it after `patience` seconds."""
-    real = Path(os.path.realpath(folder))  # by whatever name it is called, "." for example
+    """Hold the lock of a run's folder; raise an error if another process still holds it after `patience` seconds."""
+    real = Path(os.path.realpath(folder))  # the same lock for every path to the folder, such as "."
     path = real.with_name(f".{real.name}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,19 +35,19 @@ def locked(folder: Path, patience: float = PATIENCE) -> Iterator[None]:
     except OSError as error:
         raise TrustaxError(f"{folder} cannot be written: {error.strerror or error}") from error
     with file:
-        give_up = time.monotonic() + patience
-        while not _taken(file):
-            if time.monotonic() >= give_up:
-                raise TrustaxError(f"{folder} is being trained by another process{_holder(file)}; wait for its end")
+        deadline = time.monotonic() + patience
+        while not _try_lock(file):
+            if time.monotonic() >= deadline:
+                raise TrustaxError(f"{folder} is being trained by another process{_holder(file)}; wait until it ends")
             time.sleep(SECONDS_BETWEEN_TRIES)
-        with contextlib.suppress(OSError):  # the number is for people, and a full disk no reason to stop
+        with contextlib.suppress(OSError):  # the PID is only informative, so a full disk is no problem
             file.truncate(0)
             file.write(f"{os.getpid()}\n")
             file.flush()
         yield
 
 
-def _taken(file: IO[str]) -> bool:
+def _try_lock(file: IO[str]) -> bool:
     if fcntl is None:
         return True
     try:
@@ -60,5 +61,5 @@ def _taken(file: IO[str]) -> bool:
 
 def _holder(file: IO[str]) -> str:
     file.seek(0)
-    number = file.read(20).strip()
-    return f" ({number})" if number.isdecimal() else ""
+    pid = file.read(20).strip()
+    return f" (PID {pid})" if pid.isdecimal() else ""

@@ -1,7 +1,7 @@
-"""Loggers: where the metrics of a run go, besides its own `metrics.jsonl`.
+"""Loggers: destinations for the metrics of a run besides its own `metrics.jsonl`.
 
-`metrics.jsonl` is part of a run, as its checkpoints are, and cannot be left out. A logger is an extra: if it fails, it
-is dropped with a warning, and the run goes on.
+`metrics.jsonl` is part of a run, like its checkpoints, and is always written. Loggers are optional: if one fails, it is
+disabled with a warning, and the run continues.
 """
 
 import warnings
@@ -20,18 +20,18 @@ class Logger(Protocol):
     """Three methods; any object that has them is a logger."""
 
     def start(self, run: Run, run_dir: Path | None, resume_at: int | None) -> None:
-        """Begin. A resumed run goes on after the step `resume_at`; None means a new run."""
+        """Start logging. A resumed run continues after the step `resume_at`; None means a new run."""
         ...
 
     def log(self, record: Record) -> None:
-        """Log the metrics of one iteration: numbers, None, or lists with one number for each seed."""
+        """Log the metrics of one iteration: numbers, None, or lists with one number per seed."""
         ...
 
     def close(self) -> None: ...
 
 
 def scalars(record: Record) -> dict[str, float]:
-    """A record as plain numbers: the mean of each metric under its name, and the values of the seeds by themselves.
+    """Flatten a record to plain numbers: the mean of each metric over the seeds, and the value of each seed.
 
     >>> scalars({"rollout/ep_rew_mean": [1.0, 3.0], "time/fps": 10.0})
     {'rollout/ep_rew_mean': 2.0, 'seed_0/rollout/ep_rew_mean': 1.0, 'seed_1/rollout/ep_rew_mean': 3.0, 'time/fps': 10.0}
@@ -48,7 +48,7 @@ def scalars(record: Record) -> dict[str, float]:
 class WandbLogger:
     """Weights & Biases: one run of the project "trustax", or of `project`.
 
-    The variables of wandb apply, such as WANDB_MODE=offline and WANDB_PROJECT.
+    The environment variables of wandb apply, such as WANDB_MODE=offline and WANDB_PROJECT.
     """
 
     def __init__(self, project: str | None = None) -> None:
@@ -82,7 +82,8 @@ class WandbLogger:
 class MLflowLogger:
     """MLflow: one run of the experiment "trustax".
 
-    The variables of MLflow apply, such as MLFLOW_TRACKING_URI; without it, files go to `mlruns` in the run's folder.
+    The environment variables of MLflow apply, such as MLFLOW_TRACKING_URI; without it, files are written to `mlruns` in
+    the run's folder.
     """
 
     def __init__(self, experiment: str = "trustax") -> None:
@@ -122,39 +123,39 @@ LOGGERS: dict[str, Callable[[], Logger]] = {
 
 
 class Loggers:
-    """Several loggers as one that cannot fail."""
+    """Several loggers as one. A logger that fails is disabled with a warning."""
 
     def __init__(self, loggers: Sequence[Any] | None, run_dir: Path | None) -> None:
         self._run_dir = run_dir
         if loggers is None:
             loggers = [] if run_dir is None else ["tensorboard"]
-        self._loggers = [_made(logger) for logger in loggers]
+        self._loggers = [_make_logger(logger) for logger in loggers]
 
     def start(self, run: Run, resume_at: int | None) -> None:
-        self._each(lambda logger: logger.start(run, self._run_dir, resume_at))
+        self._call_each(lambda logger: logger.start(run, self._run_dir, resume_at))
 
     def log(self, record: Record) -> None:
-        self._each(lambda logger: logger.log(record))
+        self._call_each(lambda logger: logger.log(record))
 
     def close(self) -> None:
-        self._each(lambda logger: logger.close())
+        self._call_each(lambda logger: logger.close())
         self._loggers = []
 
-    def _each(self, call: Callable[[Logger], Any]) -> None:
+    def _call_each(self, call: Callable[[Logger], Any]) -> None:
         for logger in list(self._loggers):
             try:
                 call(logger)
             except Exception as error:
                 self._loggers.remove(logger)
                 reason = " ".join(str(error).split())[:200] or type(error).__name__
-                warnings.warn(f"{type(logger).__name__} failed and is left out from here on: {reason}", stacklevel=2)
+                warnings.warn(f"{type(logger).__name__} failed and is now disabled: {reason}", stacklevel=2)
 
 
-def _made(logger: Any) -> Logger:
+def _make_logger(logger: Any) -> Logger:
     if not isinstance(logger, str):
         missing = [name for name in ("start", "log", "close") if not hasattr(logger, name)]
         if missing:
-            raise TrustaxError(f"a logger has the methods start, log and close; {logger!r} has no {missing[0]}")
+            raise TrustaxError(f"a logger must have the methods start, log and close; {logger!r} has no {missing[0]}")
         return logger
     if logger not in LOGGERS:
         raise TrustaxError(f"there is no logger {logger!r}; {similar_or_all(logger, LOGGERS)}")

@@ -1,7 +1,7 @@
-"""`manifest.json`: what must be in a checkpoint's folder, and proof that neither it nor the arrays are damaged.
+"""`manifest.json`: lists the arrays of a checkpoint, with digests that detect damage to the arrays and the manifest.
 
-It is read as a stranger's file: bounded in size, strict JSON, exactly the fields of its format, and a digest over its
-own content.
+The manifest is read as untrusted input: limited in size, strict JSON, exactly the fields of its format, and a digest of
+its own content.
 """
 
 import hashlib
@@ -24,15 +24,15 @@ MANIFEST_SIZE_LIMIT = 8 * 2**20
 
 
 class CheckpointError(TrustaxError):
-    """A checkpoint could not be written or is not what it should be: one line with the file and the why."""
+    """A checkpoint could not be written or is not valid. The message is one line with the file and the reason."""
 
     def __init__(self, path: Path, reason: object):
-        # The reason may quote a hostile file: keep it to one line of a sensible length.
+        # The reason may quote an untrusted file: keep it to one line of limited length.
         super().__init__(f"{path}: {' '.join(str(reason).split())[:300]}")
 
 
 def write_manifest(folder: Path, header: dict[str, Any], arrays: dict[str, Any], jax_version: str) -> None:
-    """Vouch for the arrays that are in the folder."""
+    """Write the manifest for the arrays in the folder."""
     with open(folder / ARRAYS, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     content = {
@@ -50,7 +50,7 @@ def write_manifest(folder: Path, header: dict[str, Any], arrays: dict[str, Any],
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest, once its fields, their types and the digest of its content have been checked."""
+    """Read the manifest, and check its fields, their types and the digest of its content."""
     path = folder / MANIFEST
     if regular_file_size(path) > MANIFEST_SIZE_LIMIT:
         raise CheckpointError(path, f"larger than {MANIFEST_SIZE_LIMIT} bytes")
@@ -59,9 +59,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         _check_fields(path, manifest)
         digest = content_digest({name: value for name, value in manifest.items() if name != "manifest_sha256"})
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(path, f"no readable JSON: {error}") from error
+        raise CheckpointError(path, f"cannot be read as JSON: {error}") from error
     if digest != manifest["manifest_sha256"]:
-        raise CheckpointError(path, "damaged: its content does not have the SHA-256 that it states")
+        raise CheckpointError(path, "damaged: its content does not match its SHA-256 digest")
     return manifest
 
 
@@ -73,15 +73,15 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _check_fields(path: Path, manifest: Any) -> None:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise CheckpointError(path, "not the manifest of a Trustax checkpoint")
     if manifest.get("version") != VERSION:
-        newer = f"format version {manifest.get('version')!r}, but Trustax {__version__} reads version {VERSION}"
-        raise CheckpointError(path, newer)
+        reason = f"format version {manifest.get('version')!r}, but Trustax {__version__} reads version {VERSION}"
+        raise CheckpointError(path, reason)
     if manifest.keys() != FIELDS.keys() or not all(isinstance(manifest[k], FIELDS[k]) for k in FIELDS):
         raise CheckpointError(path, f"its fields are not those of format version {VERSION}")
 
@@ -93,13 +93,13 @@ def check_size(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def content_digest(content: dict[str, Any]) -> str:
-    """A digest of JSON values that does not depend on how they were written down."""
+    """A digest of JSON values that does not depend on their formatting."""
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
 def regular_file_size(path: Path) -> int:
-    """The size of a file that is one: a link may lead out of the folder, and a pipe would block for ever."""
+    """The size of a regular file. Links are refused, which may lead out of the folder, and pipes, which would block."""
     try:
         status = os.lstat(path)
     except (OSError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""A pytree of arrays as a folder: `arrays.safetensors`, and `manifest.json` which says what must be in it.
+"""Save a pytree of arrays as a folder with `arrays.safetensors` and `manifest.json`, which lists the arrays; load it.
 
-A save appears whole or not at all, whatever kills it. A load trusts nothing and never unpickles:
-damage of any kind is a `CheckpointError` that names the file and the reason. One process at a time may write.
+Saving is atomic, even if the process is killed. Loading validates everything and never unpickles: any damage raises a
+`CheckpointError` that names the file and the reason. Only one process at a time may write.
 """
 
 import contextlib
@@ -34,9 +34,9 @@ TEMPORARY_PREFIX = ".tmp-"
 
 
 def save(folder: Path | str, tree: Any, header: dict[str, Any]) -> None:
-    """Write `tree`, and a `header` of JSON values, as `folder`, in place of the checkpoint that is there.
+    """Write `tree` and a `header` of JSON values to `folder`, replacing an existing checkpoint.
 
-    If anything goes wrong the earlier checkpoint stays. Typed PRNG keys are leaves like any other.
+    If saving fails, the existing checkpoint remains. Leaves may be typed PRNG keys.
 
     >>> from tempfile import mkdtemp
     >>> folder = Path(mkdtemp()) / "example"
@@ -62,19 +62,19 @@ def save(folder: Path | str, tree: Any, header: dict[str, Any]) -> None:
 
 
 def read_header(folder: Path | str) -> dict[str, Any]:
-    """The header that was given to `save`, once the manifest has proved to be undamaged."""
-    return read_manifest(readable(Path(folder)))["header"]
+    """Read the header that was given to `save`, after checking the manifest for damage."""
+    return read_manifest(folder_or_backup(Path(folder)))["header"]
 
 
 def load(folder: Path | str, template: Any, part: bool = False) -> Any:
-    """The saved tree, which must have exactly the structure, shapes and dtypes of `template`.
+    """Load a saved tree, which must have exactly the structure, shapes and dtypes of `template`.
 
-    With `part` the template may lack branches of what was saved; only what it has is read.
+    With `part`, the template may lack branches of the saved tree; only the branches of the template are read.
 
-    The template's leaves are arrays or `jax.ShapeDtypeStruct`s, of typed PRNG keys too. Leaves come back as
-    NumPy arrays where the template has them, and as JAX arrays on the default device elsewhere.
+    The leaves of the template are arrays or `jax.ShapeDtypeStruct`s, including typed PRNG keys. A leaf is loaded as a
+    NumPy array if it is one in the template, and as a JAX array on the default device otherwise.
     """
-    folder = readable(Path(folder))
+    folder = folder_or_backup(Path(folder))
     manifest = read_manifest(folder)
     leaves = _named_leaves(folder, template)
     expected = {name: _describe(leaf) for name, leaf in leaves.items()}
@@ -100,14 +100,14 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _key_implementation(leaf: Any) -> Any:
-    """The PRNG of a typed key. `key_impl` takes no ShapeDtypeStruct, but it takes what one is traced as."""
+    """The PRNG of a typed key. `key_impl` does not accept a ShapeDtypeStruct, but it accepts the tracer of one."""
     found = []
     jax.eval_shape(lambda key: found.append(jax.random.key_impl(key)), leaf)
     return found[0]
 
 
 def _describe(leaf: Any) -> dict[str, Any]:
-    """The shape and dtype of what is stored for a leaf, and the name of the PRNG if it holds random keys."""
+    """The shape and dtype of the stored array of a leaf, and the name of the PRNG if the leaf holds keys."""
     if not _is_key(leaf):
         return {"shape": list(leaf.shape), "dtype": str(leaf.dtype)}
     data = jax.eval_shape(jax.random.key_data, leaf)
@@ -124,22 +124,22 @@ def _restore(path: Path, name: str, stored: np.ndarray, leaf: Any) -> Any:
 
 
 def _write_files(folder: Path, leaves: dict[str, Any], header: dict[str, Any]) -> None:
-    """Both files, each on the disk before the next step; the manifest is last, as it vouches for the rest."""
+    """Write both files, and flush each to disk. The manifest comes last, since it has the digest of the arrays."""
     arrays = {name: jax.random.key_data(leaf) if _is_key(leaf) else leaf for name, leaf in leaves.items()}
     host = {name: np.asarray(array, order="C") for name, array in jax.device_get(arrays).items()}
     save_file(host, folder / ARRAYS)
     _fsync(folder / ARRAYS)
     write_manifest(folder, header, {name: _describe(leaf) for name, leaf in leaves.items()}, jax.__version__)
     _fsync(folder / MANIFEST)
-    # safetensors makes its file private to its owner; a run folder is shared as the umask says.
+    # safetensors makes its file readable by the owner only; the files of a run follow the umask.
     shutil.copymode(folder / MANIFEST, folder / ARRAYS)
     _fsync(folder)
-    check_size(folder, read_manifest(folder))  # what is saved can be loaded: the limits hold here too
+    check_size(folder, read_manifest(folder))  # the checkpoint can be loaded, within the size limit
 
 
 def _fsync(path: Path) -> None:
     if os.name == "nt" and path.is_dir():
-        return  # Windows has no handle to a folder that could be flushed
+        return  # Windows cannot flush a folder
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)
@@ -147,72 +147,73 @@ def _fsync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _aside(folder: Path) -> Path:
-    """Where the checkpoint that is being replaced waits until the new one is in its place."""
+def _backup_path(folder: Path) -> Path:
+    """The path of the old checkpoint while a new one replaces it."""
     return folder.with_name(f".{folder.name}.old")
 
 
-def without_aside(aside: Path) -> Path:
-    return aside.with_name(aside.name.removeprefix(".").removesuffix(".old"))
+def without_backup_suffix(backup: Path) -> Path:
+    """The folder that a backup belongs to."""
+    return backup.with_name(backup.name.removeprefix(".").removesuffix(".old"))
 
 
-def readable(folder: Path) -> Path:
-    """`folder`, or the one set aside for it where a save was killed between its two renames."""
-    return _aside(folder) if not folder.exists() and _aside(folder).exists() else folder
+def folder_or_backup(folder: Path) -> Path:
+    """`folder`, or its backup if a save was killed between its two renames."""
+    return _backup_path(folder) if not folder.exists() and _backup_path(folder).exists() else folder
 
 
 def _refuse_to_replace_other_files(folder: Path) -> None:
-    """To replace is to delete: whoever saves to the home folder by mistake must keep it."""
+    """Replacing deletes the old folder, which may be the home folder by mistake, so refuse other files."""
     if folder.exists() and not folder.is_dir():
-        raise CheckpointError(folder, "not saved: there is a file of that name")
+        raise CheckpointError(folder, "not saved: a file with this name exists")
     others = {entry.name for entry in folder.iterdir()} - {ARRAYS, MANIFEST} if folder.exists() else set()
     if others:
-        raise CheckpointError(folder, f"not saved: the folder holds other files, such as {min(others)!r}")
+        raise CheckpointError(folder, f"not saved: the folder contains other files, such as {min(others)!r}")
 
 
 def _move_into_place(temporary: Path, folder: Path) -> None:
-    aside = _aside(folder)
+    backup = _backup_path(folder)
     try:
         if folder.exists():
-            shutil.rmtree(aside, ignore_errors=True)
-            os.rename(folder, aside)
+            shutil.rmtree(backup, ignore_errors=True)
+            os.rename(folder, backup)
         os.rename(temporary, folder)
     except BaseException:
-        if not folder.exists() and aside.exists():
+        if not folder.exists() and backup.exists():
             with contextlib.suppress(OSError):
-                os.rename(aside, folder)
+                os.rename(backup, folder)
         raise
     _fsync(folder.parent)
-    shutil.rmtree(aside, ignore_errors=True)
+    shutil.rmtree(backup, ignore_errors=True)
 
 
-def _check_same_arrays(path: Path, found: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Equal to what the template demands, so nothing in the file can be anything else."""
-    for name in sorted(found.keys() | expected.keys()):
-        if found.get(name) != expected.get(name):
-            stated, wanted = found.get(name, "missing"), expected.get(name, "no such array")
-            raise CheckpointError(path, f"array {name[:99]} is {stated}, expected {wanted}")
+def _check_same_arrays(path: Path, listed: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Check that the manifest lists exactly the arrays of the template."""
+    for name in sorted(listed.keys() | expected.keys()):
+        if listed.get(name) != expected.get(name):
+            actual, needed = listed.get(name, "missing"), expected.get(name, "no such array")
+            raise CheckpointError(path, f"array {name[:99]} is {actual}, expected {needed}")
 
 
 def _read_arrays(path: Path, digest: str, expected: dict[str, Any], part: bool) -> dict[str, np.ndarray]:
-    # Bounded by what the template needs, so that a hostile file costs no more time and memory than a good one
-    # (and the names, which are in the manifest too). Of the rest of a file, nothing is read but its digest.
+    # The size is limited by the arrays of the template (and their names, which are in the manifest too), so that a
+    # malicious file costs no more time and memory than a valid one. With `part`, other arrays are only hashed.
     needed = sum(math.prod(one["shape"]) * jnp.dtype(one["dtype"]).itemsize for one in expected.values())
     if not part and regular_file_size(path) > needed + MANIFEST_SIZE_LIMIT:
         raise CheckpointError(path, "far larger than the arrays that its manifest lists")
     try:
         with open(path, "rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                raise CheckpointError(path, "damaged: it does not have the SHA-256 that its manifest states")
+                raise CheckpointError(path, "damaged: it does not match the SHA-256 digest in its manifest")
         with safe_open(path, framework="numpy") as tensors:
-            # Whoever can write a file can also write its digest: the content is compared once more.
+            # A malicious file may come with a matching digest, so the names, shapes and dtypes are checked again.
             names = [name for name in tensors.keys() if name in expected or not part]  # noqa: SIM118
             shapes = {name: tensors.get_slice(name).get_shape() for name in names}
             if shapes != {name: one["shape"] for name, one in expected.items()}:
                 raise CheckpointError(path, "the arrays are not those that its manifest lists")
             arrays = {name: tensors.get_tensor(name) for name in names}
     except (OSError, SafetensorError, ValueError, TypeError, KeyError, OverflowError) as error:
-        raise CheckpointError(path, f"no readable safetensors file: {error}") from error
+        raise CheckpointError(path, f"not a readable safetensors file: {error}") from error
     if any(str(arrays[name].dtype) != one["dtype"] for name, one in expected.items()):
         raise CheckpointError(path, "the dtypes are not those that its manifest lists")
     return arrays

@@ -1,7 +1,7 @@
-"""TensorBoard: the mean of every metric, its spread over the seeds, each seed's curve, and the hyperparameters.
+"""TensorBoard: the mean of every metric, its spread over the seeds, the curve of each seed, and the hyperparameters.
 
-Events are framed by hand: tensorboardX's own writer queues them for a thread, and on a full disk that thread dies and
-training hangs.
+Event files are written here and not by tensorboardX's writer, which queues events for a thread: on a full disk that
+thread dies, and training hangs.
 """
 
 import struct
@@ -16,15 +16,15 @@ from tensorboardX.summary import hparams
 
 from trustax.ops.metrics import RETURN, STEP, Record, finite_values
 from trustax.run import Run, settings_of
-from trustax.storage.atomic import AppendedFile
+from trustax.storage.atomic import AppendOnlyFile
 
 FOLDER = "tensorboard"
 MAX_SEEDS = 32
-"""Of more seeds than this, only mean and spread are written: each seed has a file of its own."""
+"""With more seeds than this, only the mean and the spread are written, since each seed needs its own file."""
 
 
 class TensorBoardLogger:
-    """Writes event files into `tensorboard/` of the run's folder; each seed is a run of its own in TensorBoard."""
+    """Writes event files into `tensorboard/` of the run's folder; TensorBoard shows each seed as a separate run."""
 
     def __init__(self) -> None:
         self._mean: EventFile | None = None
@@ -47,8 +47,8 @@ class TensorBoardLogger:
         spreads = {f"{name}_std": pstdev(values) for name, values in numbers.items() if len(values) > 1}
         self._mean.append_scalars(record[STEP], means | spreads)
         for index, file in enumerate(self._seeds):
-            own = {name: metric[index] for name, metric in record.items() if isinstance(metric, list)}
-            file.append_scalars(record[STEP], {name: value for name, value in own.items() if value is not None})
+            of_seed = {name: metric[index] for name, metric in record.items() if isinstance(metric, list)}
+            file.append_scalars(record[STEP], {name: value for name, value in of_seed.items() if value is not None})
 
     def close(self) -> None:
         for file in [self._mean, *self._seeds]:
@@ -61,11 +61,11 @@ class EventFile:
 
     def __init__(self, folder: Path, resume_at: int | None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        # TensorBoard reads the files of a folder in the order of their names, hence the count.
+        # TensorBoard reads the files of a folder in the order of their names, so the name has a count.
         count = len(list(folder.glob("events.out.tfevents.*")))
-        self._file = AppendedFile(folder / f"events.out.tfevents.{int(time.time()):010d}.{count:04d}.trustax")
+        self._file = AppendOnlyFile(folder / f"events.out.tfevents.{int(time.time()):010d}.{count:04d}.trustax")
         self.append(Event(wall_time=time.time(), file_version="brain.Event:2"))
-        if resume_at is not None:  # ask to forget the steps that will come again
+        if resume_at is not None:  # TensorBoard then drops the steps that will be logged again
             start = SessionLog(status=SessionLog.START)
             self.append(Event(wall_time=time.time(), step=resume_at + 1, session_log=start))
 

@@ -17,7 +17,7 @@ from trustax.errors import TrustaxError
 from trustax.ops.metrics import STEP, Record
 from trustax.run import Run, from_json, read_run, to_json
 from trustax.runtime.interrupt import EXIT_CODE, Interrupted
-from trustax.storage.history import checkpoint_path, latest
+from trustax.storage.history import checkpoint_path, newest_valid
 from trustax.storage.journal import METRICS_FILE, read_records
 from trustax.training import train
 
@@ -79,7 +79,7 @@ def work(on_finish: Callable[[Job, list[Record]], None] | None = None) -> None:
 def finished_records(run: Run, folder: Path) -> list[Record] | None:
     """All records of a run whose last iteration was saved; None if the run is unfinished."""
     steps = run.num_iterations * run.batch_size
-    if latest(folder) != checkpoint_path(folder, steps) or read_run(folder) != run:
+    if newest_valid(folder) != checkpoint_path(folder, steps) or read_run(folder) != run:
         return None
     records = read_records(folder)
     return records if records and records[-1][STEP] == steps else None
