@@ -307,7 +307,7 @@ def test_ctrl_c_while_compiling_stops_before_the_first_iteration(
     monkeypatch.setattr("trustax.runtime.iteration.TrainStep.compile", interrupted)
     with pytest.raises(tx.Interrupted, match="stopped after 0 steps; 0 are saved; resume with: trustax resume"):
         tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
-    assert "once more to stop at once" in capfd.readouterr().err
+    assert "press Ctrl-C again to quit now" in capfd.readouterr().err
 
 
 def test_a_run_of_an_object_goes_on_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,7 +356,7 @@ def test_an_environment_that_raises_is_named_in_one_line() -> None:
 
 
 def test_a_method_that_is_not_called_is_no_algorithm() -> None:
-    with pytest.raises(tx.TrustaxError, match="an algorithm is an object, for example MCPO"):
+    with pytest.raises(tx.TrustaxError, match="algorithm must be an object, for example MCPO"):
         tx.train(tx.MCPO, "CartPole-v1", **SMALL)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Run: one frozen dataclass that *is* an experiment: command line, file, checkpoint header, cell of a sweep."""
+"""`Run`: the complete definition of an experiment, for the command line, `run.json`, checkpoints and sweeps."""
 
 import dataclasses
 import json
@@ -20,44 +20,44 @@ ADDED_LATER = {
     "kl_cost_max_target": 0.0,
     "kl_estimator": "exact",
 }
-"""Fields that older files do not have, with the value that says what those files meant."""
+"""Fields that files of earlier versions lack, with the value that those versions implied."""
 
 SomeAlgorithm = TypeVar("SomeAlgorithm", bound=Algorithm)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run(Generic[SomeAlgorithm]):
-    """What is trained, on what, for how long."""
+    """The definition of an experiment: the algorithm, the environment and the settings of training."""
 
     algorithm: SomeAlgorithm
-    """The method and its hyperparameters."""
+    """The algorithm with its hyperparameters."""
     env_id: str
-    """A Gymnasium id; native:, envpool:, gymnasium: or gymnax: before it chooses an engine."""
+    """A Gymnasium id; the prefix native:, envpool:, gymnasium: or gymnax: selects an engine."""
     total_timesteps: int = 1_000_000
-    """Environment steps of each seed, rounded down to whole iterations of num_envs * horizon, but at least one."""
+    """Environment steps per seed, rounded down to a multiple of num_envs * horizon; at least one iteration."""
     num_seeds: int = 1
-    """Independent learners, trained side by side."""
+    """Number of independent learners, trained in parallel."""
     seed: int = 0
-    """The first seed; the others count up from it."""
+    """Seed of the first learner; the others use the seeds that follow."""
     num_envs: int = 4
-    """Environments of each learner."""
+    """Number of environments per learner."""
     horizon: int = 2048
-    """Steps of each environment in one iteration (T in the paper)."""
+    """Steps per environment in one iteration (T in the paper)."""
     normalize_observations: bool = True
-    """Standardize observations by running statistics; images are never normalized."""
+    """Standardize observations with running statistics; images are never normalized."""
     normalize_rewards: bool = True
-    """Divide rewards by the running deviation of the discounted return. Reported returns are always raw."""
+    """Divide rewards by the running standard deviation of the discounted return. Reported returns are always raw."""
     bootstrap_truncation: bool = True
-    """Count the value of what would have followed a time limit. False treats a time limit as a termination."""
+    """Bootstrap from the value of the last state at a time limit. False treats a time limit as a termination."""
     restart_interval: int = 0
-    """Iterations after which environments that cannot be saved all begin anew, to be resumed exactly; 0: never."""
+    """Iterations between restarts of environments that cannot be saved, to resume exactly; 0 means never."""
 
     def __post_init__(self) -> None:
         if isinstance(self.algorithm, type) or not isinstance(self.algorithm, Algorithm):
-            raise TrustaxError(f"an algorithm is an object, for example MCPO(memory_size=10), not {self.algorithm!r}")
+            raise TrustaxError(f"algorithm must be an object, for example MCPO(memory_size=10), not {self.algorithm!r}")
         settings = vars(self.algorithm)
-        if (tidy := validated(type(self.algorithm), settings)) != settings:
-            object.__setattr__(self, "algorithm", type(self.algorithm)(**tidy))
+        if (checked := validated(type(self.algorithm), settings)) != settings:
+            object.__setattr__(self, "algorithm", type(self.algorithm)(**checked))
         for name, value in validated(Run, vars(self)).items():
             object.__setattr__(self, name, value)
         if not 0 <= self.seed <= 2**32 - self.num_seeds:
@@ -66,12 +66,12 @@ class Run(Generic[SomeAlgorithm]):
         if minibatches > self.batch_size:
             raise TrustaxError(
                 f"num_minibatches is {minibatches}, but an iteration has only num_envs * horizon = "
-                f"{self.batch_size} samples; take fewer minibatches or a longer horizon"
+                f"{self.batch_size} samples; use fewer minibatches or a longer horizon"
             )
 
     @property
     def batch_size(self) -> int:
-        """Environment steps of one learner in one iteration."""
+        """Environment steps per learner in one iteration."""
         return self.num_envs * self.horizon
 
     @property
@@ -88,21 +88,21 @@ class Run(Generic[SomeAlgorithm]):
 
 
 def to_json(run: Run) -> dict[str, Any]:
-    """The run as plain JSON values."""
+    """Convert a run to plain JSON values."""
     fields = {field.name: getattr(run, field.name) for field in dataclasses.fields(run)}
     settings = dataclasses.asdict(run.algorithm)
     return jsonable(fields | {"algorithm": {"name": run.algorithm_name} | settings})
 
 
 def settings_of(run: Run, without: Collection[str]) -> dict[str, Any]:
-    """All settings side by side, the algorithm's too, but for those that are named."""
+    """The settings of a run and its algorithm in one dictionary, except those named in `without`."""
     values = to_json(run)
-    method = values.pop("algorithm")
-    return {name: value for name, value in (values | method).items() if name not in without}
+    algorithm = values.pop("algorithm")
+    return {name: value for name, value in (values | algorithm).items() if name not in without}
 
 
 def from_json(values: Any) -> Run:
-    """The run that `to_json` wrote; anything else is refused."""
+    """Convert the output of `to_json` back to a run; raise an error for anything else."""
     try:
         values = dict(values)
         settings = dict(values.pop("algorithm"))
@@ -110,26 +110,26 @@ def from_json(values: Any) -> Run:
         settings = _added_later(algorithm) | settings
         return Run(algorithm=algorithm(**validated(algorithm, settings)), **_added_later(Run) | values)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise TrustaxError(f"this is no run of Trustax: {error}") from error
+        raise TrustaxError(f"not a Trustax run: {error}") from error
 
 
 def _added_later(kind: type) -> dict[str, Any]:
-    """The fields of a dataclass that an older file may lack."""
+    """The fields of a dataclass that files of earlier versions lack, with their values."""
     names = {field.name for field in dataclasses.fields(kind)}
     return {name: value for name, value in ADDED_LATER.items() if name in names}
 
 
 def write_run(run: Run, folder: Path) -> None:
-    """Leave the definition in the run's folder."""
+    """Write the definition of a run to its folder."""
     write_atomic(folder / RUN_FILE, json.dumps(to_json(run), indent=2) + "\n")
 
 
 def read_run(folder: Path) -> Run:
-    """The definition of the run in a folder."""
+    """Read the definition of the run in a folder."""
     path = folder / RUN_FILE
     try:
         return from_json(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise TrustaxError(f"{folder} is no run folder: it has no {RUN_FILE}") from None
+        raise TrustaxError(f"{folder} is not a run folder: it has no {RUN_FILE}") from None
     except (OSError, ValueError, RecursionError, TrustaxError) as error:
         raise TrustaxError(f"{path} cannot be read: {error}") from error

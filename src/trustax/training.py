@@ -1,4 +1,4 @@
-"""Train: `iterations` yields every iteration of a run, `train` runs it to its end and calls callbacks."""
+"""Training: `iterations` yields every iteration of a run; `train` runs it to the end and calls callbacks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 CURVE_FILE = "curve.png"
 OPTIONS = ("run_dir", "resume", "checkpoint_seconds", "quiet", "callbacks", "loggers")
-"""Arguments of `train` that are no settings of a `Run`."""
+"""Arguments of `train` that are not settings of a `Run`."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished run: its metrics and its learners."""
+    """The result of a run: its metrics and its learners."""
 
     run: Run
     records: list[Record] = field(repr=False)
@@ -38,17 +38,17 @@ class Result:
     run_dir: Path | None = None
 
     def agent(self, learner: int = 0, policy: str = "policy") -> Agent:
-        """The agent of one learner, counted from 0. `policy="virtual"` takes MCPO's ψ instead of θ."""
+        """The agent of a learner, given by its index. `policy="virtual"` returns MCPO's ψ instead of θ."""
         return agent_of(self.run, as_dict(self.state), learner, policy)
 
     def plot(self, path: str | Path) -> None:
-        """Draw the learning curve, with its spread over the seeds, as PNG, SVG or PDF."""
+        """Plot the learning curve, with its spread over the seeds, as PNG, SVG or PDF."""
         from trustax.plotting.curves import plot_curves  # Matplotlib takes half a second to import
 
         plot_curves({self.run.algorithm_name: self.records}, Path(path), title=self.run.env_id)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """The metrics as a tidy table: one row for each iteration and learner, one column for each metric."""
+        """The metrics as a tidy table: one row per iteration and learner, one column per metric."""
         try:
             import pandas
         except ImportError:
@@ -64,9 +64,9 @@ class Result:
     def __repr__(self) -> str:
         steps = self.records[-1][STEP] if self.records else 0
         returns = finite_values(self.records[-1].get(RETURN)) if self.records else []
-        earned = f", return {np.mean(returns):.4g} ± {np.std(returns):.2g}" if returns else ""
+        final = f", return {np.mean(returns):.4g} ± {np.std(returns):.2g}" if returns else ""
         seeds = f"{self.run.num_seeds} seed{'s' if self.run.num_seeds > 1 else ''}"
-        return f"Result({self.run.algorithm_name} on {self.run.env_id}, {seeds}, {steps:,} steps{earned})"
+        return f"Result({self.run.algorithm_name} on {self.run.env_id}, {seeds}, {steps:,} steps{final})"
 
 
 def train(
@@ -90,27 +90,27 @@ def train(
     loggers: Sequence[str | Logger] | None = None,
     **unknown: Any,
 ) -> Result:
-    """Train an algorithm on an environment, or train what a `Run` defines.
+    """Train an algorithm on an environment, or train a `Run`, which defines both.
 
     Args:
-        algorithm: for example `MCPO(memory_size=10)`; or a `Run`, which holds all settings up to `restart_interval`.
-        env: an environment's id, a callable that makes a Gymnasium environment, or an environment written in JAX.
-        total_timesteps: environment steps of each seed, rounded down to whole iterations.
-        num_seeds: independent learners, trained side by side.
-        seed: the first seed; the others count up from it.
-        num_envs: environments of each learner.
-        horizon: steps of each environment in one iteration.
-        normalize_observations: standardize observations by running statistics.
-        normalize_rewards: divide rewards by the running deviation of the return.
-        bootstrap_truncation: count the value of what would have followed a time limit.
-        restart_interval: iterations after which environments that cannot be saved restart; 0 means never.
-        run_dir: the folder of the run; without one, nothing is written.
-        resume: go on with the run in `run_dir` from its last checkpoint.
-        checkpoint_seconds: seconds between two checkpoints.
-        quiet: show no progress.
+        algorithm: for example `MCPO(memory_size=10)`; or a `Run`, which has all settings up to `restart_interval`.
+        env: the id of an environment, a callable that creates a Gymnasium environment, or a `JaxEnv`.
+        total_timesteps: environment steps per seed, rounded down to complete iterations.
+        num_seeds: number of independent learners, trained in parallel.
+        seed: seed of the first learner; the others use the seeds that follow.
+        num_envs: number of environments per learner.
+        horizon: steps per environment in one iteration.
+        normalize_observations: standardize observations with running statistics.
+        normalize_rewards: divide rewards by the running standard deviation of the discounted return.
+        bootstrap_truncation: bootstrap from the value of the last state at a time limit.
+        restart_interval: iterations between restarts of environments that cannot be saved; 0 means never.
+        run_dir: the folder of the run; without it, nothing is written.
+        resume: resume the run in `run_dir` from its newest checkpoint.
+        checkpoint_seconds: seconds between checkpoints.
+        quiet: do not show progress.
         callbacks: callables `f(iteration)`, or objects with any of `on_start`, `on_iteration`, `on_checkpoint` and
-            `on_end`. If one returns True after an iteration, the run stops there, saved and resumable.
-        loggers: loggers by name, or objects; by default TensorBoard where there is a `run_dir`.
+            `on_end`. If one returns True after an iteration, the run is saved and stops; it can be resumed.
+        loggers: names of loggers, or objects; by default TensorBoard if there is a `run_dir`.
     """
     settings = {
         "total_timesteps": total_timesteps,
@@ -123,7 +123,7 @@ def train(
         "bootstrap_truncation": bootstrap_truncation,
         "restart_interval": restart_interval,
     }
-    run = _run_of(algorithm, env, settings, unknown)
+    run = _make_run(algorithm, env, settings, unknown)
     hooks = Callbacks(callbacks)
     with TrainingLoop(
         run,
@@ -158,10 +158,11 @@ def iterations(
     loggers: Sequence[str | Logger] | None = None,
     traced: Sequence[str] = (),
 ) -> Iterator[Iteration]:
-    """Train what a `Run` defines, and yield every iteration.
+    """Train a `Run` and yield every iteration.
 
-    The caller may look at an iteration, take an agent out of it, or stop by leaving the loop: with a `run_dir` the last
-    iteration is then saved. `traced` names metrics to return for every update; the other arguments are as in `train`.
+    The caller may inspect an iteration, get an agent from it, or stop training by leaving the loop; with a `run_dir`,
+    the last iteration is then saved. `traced` names metrics to return for every update. The other arguments are as in
+    `train`.
 
     >>> from trustax.algorithms import PPO
     >>> run = Run(algorithm=PPO(), env_id="CartPole-v1", total_timesteps=16_384)
@@ -181,14 +182,16 @@ def iterations(
         yield from loop
 
 
-def _run_of(
+def _make_run(
     algorithm: Algorithm | Run, env: Environment | None, settings: dict[str, Any], unknown: dict[str, Any]
 ) -> Run:
     refuse_unknown("train", unknown, [*settings, *OPTIONS])
     if isinstance(algorithm, Run):
         changed = [name for name, value in settings.items() if value != getattr(Run, name)]
         if changed:
-            raise TrustaxError(f"a Run has its own {changed[0]}; change it with dataclasses.replace(run, ...)")
+            raise TrustaxError(
+                f"{changed[0]} is a setting of the Run; change it with dataclasses.replace(run, {changed[0]}=...)"
+            )
         return algorithm
     if env is None:
         raise TrustaxError("train needs an environment, for example 'CartPole-v1'")

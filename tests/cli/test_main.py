@@ -11,7 +11,7 @@ import pytest
 
 from tests.envs.test_check import OutOfBounds
 from trustax.algorithms import PPO
-from trustax.cli.commands import _folder_for
+from trustax.cli.commands import _new_folder
 from trustax.cli.main import main
 from trustax.run import Run
 
@@ -30,7 +30,7 @@ def test_a_run_is_trained_evaluated_plotted_and_resumed(tmp_path: Path, capsys: 
     folder = tmp_path / "run"
     code, out, _ = run(f"train mcpo --env-id CartPole-v1 --num-seeds 2 --run-dir {folder} {QUICK}", capsys)
     assert code == 0
-    assert "total_timesteps 300 becomes 256: 2 iterations of 128 steps" in out
+    assert "--total-timesteps 300 is rounded to 256: 2 iterations of 128 steps" in out
     assert str(folder / "curve.png") in out
 
     code, out, _ = run(f"evaluate {folder} --num-episodes 2", capsys)
@@ -93,7 +93,7 @@ def test_help_and_version_cost_nothing(capsys: pytest.CaptureFixture[str]) -> No
         ("train mcpo --env-id gymnasium:MountainCar-v0 --run-dir /proc/run", "/proc/run cannot be written"),
         ("check CartPool-v1", "there is no environment 'CartPool-v1'; did you mean CartPole-v1"),
         ("check", "Missing from trustax check: ENV"),
-        ("evaluate nowhere", "nowhere is no run folder"),
+        ("evaluate nowhere", "nowhere is not a run folder"),
         ("train ppo --task hopper --env-id Ant-v5", "--task hopper and --env-id Ant-v5 both name an environment"),
         ("plot", "plot needs the folder of at least one run"),
     ],
@@ -141,7 +141,7 @@ def test_a_run_file_may_not_make_us_import_a_module(tmp_path: Path, capsys: pyte
     for command in ("evaluate", "resume"):
         code, _, err = run(f"{command} {tmp_path / 'run'}", capsys)
         assert code == 2
-        assert "imports a module, which a file may not ask for" in err
+        assert "imports a module; to allow this, add --env-id" in err
 
 
 @pytest.mark.parametrize("option", ["--task pendulum", "--env-id Pendulum-v1", "--env-id=native:Pendulum-v1"])
@@ -152,7 +152,7 @@ def test_a_task_brings_the_settings_of_the_paper(
     monkeypatch.setattr("trustax.cli.commands.Train.__call__", lambda command: asked.append(command.run))
     code, out, _ = run(f"train ppo {option} --horizon 64", capsys)
     assert code == 0
-    assert "settings of the paper unless you set them: 4 environments × 2048 steps" in out
+    assert "defaults from the paper: 4 environments × 2048 steps" in out
     assert asked[0].env_id.endswith("Pendulum-v1")
     assert (asked[0].horizon, asked[0].total_timesteps) == (64, 1_000_000)
 
@@ -160,7 +160,7 @@ def test_a_task_brings_the_settings_of_the_paper(
 def test_a_task_tells_only_what_it_sets(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trustax.cli.commands.Train.__call__", lambda command: None)
     _, out, _ = run("train acktr --task breakout", capsys)
-    assert out == "settings of the paper unless you set them: 32 environments × 128 steps an iteration\n"
+    assert out == "defaults from the paper: 32 environments × 128 steps an iteration\n"
 
 
 def test_output_that_does_not_know_every_letter_is_written_all_the_same() -> None:
@@ -177,9 +177,9 @@ def test_runs_are_plotted_among_other_folders_and_a_metric_by_its_name(
     other.mkdir()
     assert run(f"train ppo --env-id CartPole-v1 --run-dir {folder} {QUICK}", capsys)[0] == 0
     code, out, err = run(f"plot {folder} {other} --output {tmp_path / 'a.png'}", capsys)
-    assert (code, out.strip(), err) == (0, str(tmp_path / "a.png"), f"left out: {other} is no run folder\n")
+    assert (code, out.strip(), err) == (0, str(tmp_path / "a.png"), f"skipped: {other} is not a run folder\n")
     code, _, err = run(f"plot {other} --output {tmp_path / 'b.png'}", capsys)
-    assert (code, "is no run folder" in err) == (2, True)
+    assert (code, "is not a run folder" in err) == (2, True)
     code, _, err = run(f"plot {folder} --output {tmp_path / 'c.png'} --metric train/aprox_kl", capsys)
     assert code == 2
     assert "no run has a metric train/aprox_kl; did you mean train/approx_kl" in err
@@ -194,7 +194,7 @@ def test_a_run_whose_environment_imports_a_module_goes_on_if_the_user_names_it(
     assert code == 0
     assert f"next            trustax evaluate {folder} --env-id {env_id}" in out
     code, _, err = run(f"resume {folder} --quiet", capsys)
-    assert (code, f"name it yourself: --env-id {env_id}" in err) == (2, True)
+    assert (code, f"to allow this, add --env-id {env_id}" in err) == (2, True)
     assert run(f"resume {folder} --env-id {env_id} --total-timesteps 4e2 --quiet", capsys)[0] == 0
     code, _, err = run(f"resume {folder} --env-id CartPole-v1 --quiet", capsys)
     assert (code, f"holds a run on {env_id}, not on CartPole-v1" in err) == (2, True)
@@ -210,7 +210,7 @@ def test_runs_of_one_second_have_folders_of_their_own(tmp_path: Path, monkeypatc
     monkeypatch.setattr("time.strftime", lambda form: "20260101-000000")
     folders = []
     for _ in range(3):
-        folders.append(_folder_for(Run(algorithm=PPO(), env_id="ALE/Pong-v5")))
+        folders.append(_new_folder(Run(algorithm=PPO(), env_id="ALE/Pong-v5")))
         folders[-1].mkdir(parents=True)
     name = "ALE-Pong-v5__ppo__0__20260101-000000"
     assert [folder.name for folder in folders] == [name, f"{name}-2", f"{name}-3"]

@@ -78,7 +78,7 @@ def test_a_run_that_has_ended_before_says_so() -> None:
     console = plain_console()
     with Terminal(40_000, "run", initial_timesteps=40_000, console=console):
         pass
-    assert output(console) == "run: has ended already, at 40k steps; a larger total_timesteps makes it longer\n"
+    assert output(console) == "run: already finished at 40k steps; increase total_timesteps to train longer\n"
 
 
 def test_a_resumed_run_counts_the_earlier_steps_as_done_but_not_as_fast() -> None:
@@ -95,7 +95,7 @@ def test_a_resumed_run_counts_the_earlier_steps_as_done_but_not_as_fast() -> Non
 def test_time_left_follows_the_recent_rate_and_compiling_counts_in_no_rate() -> None:
     clock, console = Clock(), plain_console()
     with Terminal(200_000, "run", console=console, clock=clock) as terminal:
-        with terminal.waiting("compiling"):
+        with terminal.timed("compiling"):
             clock.now += 61.5
         train(terminal, clock, range(1000, 60_001, 1000), seconds=1.0)
         train(terminal, clock, range(70_000, 160_001, 10_000), seconds=10.0)
@@ -125,7 +125,7 @@ def test_an_interruption_is_not_called_a_finish() -> None:
 def test_a_terminal_gets_a_bar_with_everything_in_it(width: int) -> None:
     clock, console = Clock(), bar_console(width)
     with Terminal(1_000_000, "mcpo [x]", console=console, clock=clock, initial_timesteps=400_000) as terminal:
-        with terminal.waiting("compiling"):
+        with terminal.timed("compiling"):
             clock.now += 3.0
         train(terminal, clock, range(401_000, 500_001, 1000), seconds=0.1, returns=[-150.0, -160.0])
     text = output(console)
@@ -139,14 +139,14 @@ def test_a_terminal_gets_a_bar_with_everything_in_it(width: int) -> None:
 @pytest.mark.parametrize("console", [plain_console(), bar_console()])
 def test_quiet_is_quiet(console: Console) -> None:
     with Terminal(100, "run", quiet=True, console=console) as terminal:
-        with terminal.waiting("compiling"):
+        with terminal.timed("compiling"):
             pass
         terminal.update(record(100, 1.0))
     assert output(console) == ""
 
 
 def test_stdout_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    with Terminal(100, "run") as terminal, terminal.waiting("compiling"):
+    with Terminal(100, "run") as terminal, terminal.timed("compiling"):
         print("mine")
     captured = capsys.readouterr()
     assert captured.out == "mine\n"

@@ -138,7 +138,9 @@ def test_callbacks_have_names_on_the_command_line() -> None:
         callback_from_text("evaluate:episode=3")
     with pytest.raises(tx.TrustaxError, match="interval must be at least 1, not 0"):
         callback_from_text("evaluate:interval=0")
-    with pytest.raises(tx.TrustaxError, match="a callback is a function of an iteration, or has one of the methods"):
+    with pytest.raises(
+        tx.TrustaxError, match="a callback must be a function of an iteration or have one of the methods"
+    ):
         Callbacks([3])
 
 
@@ -158,7 +160,7 @@ def test_train_answers_other_libraries_names(plain: tx.Result) -> None:
         tx.train(tx.PPO(), "CartPole-v1", n_steps=64)
     with pytest.raises(tx.TrustaxError, match="train has no argument 'num_seed'; did you mean num_seeds"):
         tx.train(tx.PPO(), "CartPole-v1", num_seed=2)
-    with pytest.raises(tx.TrustaxError, match="a Run has its own num_seeds"):
+    with pytest.raises(tx.TrustaxError, match="num_seeds is a setting of the Run"):
         tx.train(RUN, num_seeds=3)
     with pytest.raises(tx.TrustaxError, match="train needs an environment"):
         tx.train(tx.PPO())

@@ -1,4 +1,4 @@
-"""The commands: each a dataclass of options that is called once they are known."""
+"""The commands. Each is a dataclass of options, and calling it runs the command."""
 
 import itertools
 import sys
@@ -32,21 +32,21 @@ Folders = Annotated[tuple[Path, ...], tyro.conf.Positional]
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """What a run leaves behind."""
+    """Where a run writes its results, and what it shows."""
 
     run_dir: Path | None = None
-    """The run's folder; by default one under runs/ named after environment, method, seed and time."""
+    """The folder of the run; by default a folder in runs/ named after environment, method, seed and time."""
     resume: bool = False
-    """Go on with the run in run_dir, if there is one."""
+    """Resume the run in --run-dir, if there is one."""
     checkpoint_seconds: float = 60.0
-    """Seconds between two checkpoints; one is written at the end in any case."""
+    """Seconds between checkpoints; the last iteration is always saved."""
     quiet: bool = False
-    """Show nothing while training."""
+    """Do not show progress."""
     callbacks: tuple[str, ...] = ()
-    """Callbacks with their settings: evaluate:interval=10,episodes=10 stop-at-return:value=475
+    """Callbacks and their settings: evaluate:interval=10,episodes=10 stop-at-return:value=475
     stop-without-progress:patience=50 keep-agents:every=100000 progress"""
     loggers: tuple[str, ...] = ("tensorboard",)
-    """Where metrics go besides metrics.jsonl: tensorboard, wandb, mlflow, or one of your own."""
+    """Where to log metrics besides metrics.jsonl: tensorboard, wandb, mlflow, or your own logger."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,18 +56,18 @@ class Train(Generic[SomeAlgorithm]):
     run: Run[SomeAlgorithm]
     output: Output = field(default_factory=Output)
     task: str | None = None
-    """A task of the paper instead of an environment id, for example hopper. Either brings the paper's settings along
-    as defaults, where the paper has any."""
+    """A task of the paper, for example hopper, instead of an environment id. With either of them, the paper's settings
+    for this environment, if any, become the defaults."""
 
     def __call__(self) -> None:
         if not self.run.env_id:
-            raise TrustaxError("--env-id is missing: which environment, for example Pendulum-v1?")
+            raise TrustaxError("--env-id is missing; choose an environment, for example --env-id Pendulum-v1")
         if self.output.resume and self.output.run_dir is None:
-            raise TrustaxError("--resume needs --run-dir, the folder of the run that is to go on")
-        folder = self.output.run_dir or _folder_for(self.run)
-        _say_rounding(self.run)
+            raise TrustaxError("--resume needs --run-dir, the folder of the run to resume")
+        folder = self.output.run_dir or _new_folder(self.run)
+        _print_rounding(self.run)
         if self.output.resume:
-            _say_how_exact(self.run)
+            _print_exactness(self.run)
         _report(
             train(
                 self.run,
@@ -83,22 +83,22 @@ class Train(Generic[SomeAlgorithm]):
 
 @dataclass(frozen=True, kw_only=True)
 class Resume:
-    """Go on with a run that was stopped, or make a finished one longer."""
+    """Resume a run that was stopped, or train a finished one for longer."""
 
     run_dir: Folder
-    """The run's folder."""
+    """The folder of the run."""
     total_timesteps: int | None = None
-    """A new length for the run; learning-rate decay then aims at the new end."""
+    """A new total for the run; learning-rate decay then extends to the new end."""
     env_id: str | None = None
-    """The run's environment once more, where it imports a module."""
+    """The environment of the run; required if it imports a module."""
     checkpoint_seconds: float = 60.0
-    """Seconds between two checkpoints."""
+    """Seconds between checkpoints."""
     quiet: bool = False
-    """Show nothing while training."""
+    """Do not show progress."""
     callbacks: tuple[str, ...] = ()
-    """Callbacks with their settings, as for train."""
+    """Callbacks and their settings, as for trustax train."""
     loggers: tuple[str, ...] = ("tensorboard",)
-    """Where metrics go besides metrics.jsonl, as for train."""
+    """Where to log metrics besides metrics.jsonl, as for trustax train."""
 
     def __call__(self) -> None:
         run = read_run(self.run_dir)
@@ -106,7 +106,7 @@ class Resume:
             raise TrustaxError(f"{self.run_dir} holds a run on {run.env_id}, not on {self.env_id}")
         if self.total_timesteps is not None:
             run = replace(run, total_timesteps=self.total_timesteps)
-        _say_how_exact(run)
+        _print_exactness(run)
         _report(
             train(
                 run,
@@ -122,18 +122,18 @@ class Resume:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Run whole episodes with the agents of a run, without learning."""
+    """Evaluate the agents of a run, without learning."""
 
     run_dir: Folder
-    """The run's folder."""
+    """The folder of the run."""
     num_episodes: int = 10
-    """Episodes of each learner."""
+    """Number of episodes per learner."""
     stochastic: bool = False
-    """Sample actions instead of taking the most likely one."""
+    """Sample actions instead of taking the most likely ones."""
     env_id: str | None = None
-    """Another environment than the one it was trained on."""
+    """Another environment than the one of training."""
     seed: int = 0
-    """Seed of the environments."""
+    """The seed of the environments."""
 
     def __call__(self) -> None:
         run = read_run(self.run_dir)
@@ -159,10 +159,10 @@ class Evaluate:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """Play an environment at random and say whether it is fit for training; exit code 1 if it is not."""
+    """Check with random actions whether an environment is fit for training; exit code 1 if it is not."""
 
     env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
-    """The environment: an id, an engine and an id, or a module that registers it and its id (my_module:Mine-v0)."""
+    """An id, with an engine (gymnasium:Mine-v0) or with a module that registers it (my_module:Mine-v0) if needed."""
 
     def __call__(self) -> None:
         findings = check(self.env_id)
@@ -173,57 +173,57 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """Draw the learning curves of one or more runs into one picture."""
+    """Plot the learning curves of one or more runs in one figure."""
 
     run_dirs: Folders
-    """The runs' folders."""
+    """The folders of the runs."""
     output: Path = Path("curves.png")
-    """The picture; .png, .svg or .pdf."""
+    """The figure: .png, .svg or .pdf."""
     metric: str = "rollout/ep_rew_mean"
-    """What to draw, by its name in metrics.jsonl."""
+    """The metric to plot, by its name in metrics.jsonl."""
 
     def __call__(self) -> None:
         from trustax.plotting.curves import plot_curves
 
         if not self.run_dirs:
             raise TrustaxError("plot needs the folder of at least one run")
-        runs = {folder: read_run(folder) for folder in self._chosen()}
+        runs = {folder: read_run(folder) for folder in self._run_folders()}
         labels = run_labels({str(folder): run for folder, run in runs.items()})
         curves = {label: read_records(folder) for label, folder in zip(labels, runs, strict=True)}
         environments = sorted({run.env_id for run in runs.values()})
         plot_curves(curves, self.output, title=", ".join(environments), metric=self.metric)
         print(self.output)
 
-    def _chosen(self) -> list[Path]:
-        """The folders that are runs; of many, `runs/*` for example, others are left out."""
+    def _run_folders(self) -> list[Path]:
+        """The folders that hold runs. Other folders, which `runs/*` may include, are skipped."""
         runs = [folder for folder in self.run_dirs if (folder / RUN_FILE).exists()]
         for other in sorted(set(self.run_dirs) - set(runs)) if runs else []:
-            print(f"left out: {other} is no run folder", file=sys.stderr)
+            print(f"skipped: {other} is not a run folder", file=sys.stderr)
         return runs or list(self.run_dirs)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """Film an agent of a run: whole episodes, as a GIF or an MP4."""
+    """Record a video of an agent, as a GIF or an MP4."""
 
     run_dir: Folder
-    """The run's folder."""
+    """The folder of the run."""
     output: Path | None = None
-    """The film, .gif or .mp4; by default recording.gif in the run's folder."""
+    """The video, .gif or .mp4; by default recording.gif in the run's folder."""
     learner: int = 0
-    """Which of the run's learners, counted from 0."""
+    """The index of the learner, starting at 0."""
     num_episodes: int = 1
-    """How many episodes."""
+    """Number of episodes."""
     max_steps: int = 3_000
-    """The film ends after so many steps at the latest, all episodes together."""
+    """Maximum number of steps, over all episodes."""
     fps: float | None = None
-    """Frames a second; by default what the environment says."""
+    """Frames per second; by default those of the environment."""
     stochastic: bool = False
-    """Sample actions instead of taking the most likely one."""
+    """Sample actions instead of taking the most likely ones."""
     env_id: str | None = None
-    """Another environment than the one it was trained on."""
+    """Another environment than the one of training."""
     seed: int = 0
-    """Seed of the environment."""
+    """The seed of the environment."""
 
     def __call__(self) -> None:
         run = read_run(self.run_dir)
@@ -241,50 +241,49 @@ class Record:
         print(recording)
 
 
-def _folder_for(run: Run) -> Path:
+def _new_folder(run: Run) -> Path:
     name = f"{run.env_id.replace(':', '-').replace('/', '-')}__{run.algorithm_name}__{run.seed}"
     name += f"__{time.strftime('%Y%m%d-%H%M%S')}"
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     return next(folder for folder in map(Path("runs").joinpath, names) if not folder.exists())
 
 
-def _say_rounding(run: Run) -> None:
+def _print_rounding(run: Run) -> None:
     steps = run.num_iterations * run.batch_size
     if steps != run.total_timesteps:
         print(
-            f"total_timesteps {run.total_timesteps:,} becomes {steps:,}: {run.num_iterations:,} iterations of "
+            f"--total-timesteps {run.total_timesteps:,} is rounded to {steps:,}: {run.num_iterations:,} iterations of "
             f"{run.batch_size:,} steps"
         )
 
 
-def _say_how_exact(run: Run) -> None:
+def _print_exactness(run: Run) -> None:
     if engine_of(run.env_id) not in ("native", "gymnax") and run.restart_interval == 0:
-        print("this engine cannot save its environments: new episodes begin, so the run goes on, but not bit for bit")
+        print("this engine cannot save its environments: new episodes start, so resuming is not exact bit for bit")
 
 
 def _report(result: Result) -> None:
     folder = result.run_dir
     assert folder is not None
     if len(result.records) < result.run.num_iterations:
-        print(f"stopped by a callback; to go on: trustax resume {quote(str(folder))}")
+        print(f"stopped by a callback; resume with: trustax resume {quote(str(folder))}")
     print(f"run folder      {folder}")
-    if (folder / CURVE_FILE).exists():  # there is none where no episode has ended
+    if (folder / CURVE_FILE).exists():  # there is no curve if no episode has ended
         print(f"learning curve  {folder / CURVE_FILE}")
-    named = f" --env-id {result.run.env_id}" if imports_module(result.run.env_id) else ""
-    print(f"next            trustax evaluate {quote(str(folder))}{named}")
+    env_id = f" --env-id {result.run.env_id}" if imports_module(result.run.env_id) else ""
+    print(f"next            trustax evaluate {quote(str(folder))}{env_id}")
 
 
 def _environment_of(run: Run, other: str | None) -> str:
-    """The environment that the user names, or the run's own."""
+    """The environment that the user gives, or that of the run."""
     if other is None:
         _refuse_imports(run)
     return other or run.env_id
 
 
 def _refuse_imports(run: Run) -> None:
-    """Files are safe to open: an environment that is named in one must not make us import a module."""
+    """Files are safe to open: the environment in a file must not cause the import of a module."""
     if imports_module(run.env_id):
         raise TrustaxError(
-            f"the run's environment {run.env_id!r} imports a module, which a file may not ask for; name it yourself: "
-            f"--env-id {run.env_id}"
+            f"the environment {run.env_id!r} in {RUN_FILE} imports a module; to allow this, add --env-id {run.env_id}"
         )

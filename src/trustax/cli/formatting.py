@@ -1,22 +1,22 @@
-"""Numbers as people read them: counts, durations, and a mean with its spread over the seeds."""
+"""Human-readable numbers: counts, durations, and means with their spread over the seeds."""
 
 from statistics import fmean, pstdev
 from typing import Any
 
 from trustax.ops.metrics import finite_values
 
-NOT_YET = "…"
+UNKNOWN = "…"
 
 
 def mean_and_spread(metric: Any) -> str:
-    """A metric as mean ± standard deviation over its seeds.
+    """A metric as mean ± standard deviation over the seeds.
 
     >>> mean_and_spread([1.0, 3.0, None]), mean_and_spread(-150.25), mean_and_spread([None])
     ('2.00 ± 1.00', '-150.2', '…')
     """
     values = finite_values(metric)
     if not values:
-        return NOT_YET
+        return UNKNOWN
     mean = fmean(values)
     digits = 2 if abs(mean) < 10 else 1 if abs(mean) < 1000 else 0
     spread = f" ± {pstdev(values):.{digits}f}" if len(values) > 1 else ""
@@ -36,17 +36,17 @@ def short_count(number: float | int) -> str:
 
 
 def short_duration(seconds: float | int) -> str:
-    """A time in the two units that matter.
+    """A duration in its two largest units.
 
     >>> [short_duration(seconds) for seconds in (4.2, 75, 3700, 100_000)]
     ['4 s', '1 min 15 s', '1 h 01 min', '1 d 03 h']
     """
-    whole = round(seconds)
+    total = round(seconds)
     for size, unit, smaller_size, smaller in (
         (86400, "d", 3600, "h"),
         (3600, "h", 60, "min"),
         (60, "min", 1, "s"),
     ):
-        if whole >= size:
-            return f"{whole // size} {unit} {whole % size // smaller_size:02d} {smaller}"
-    return f"{whole} s"
+        if total >= size:
+            return f"{total // size} {unit} {total % size // smaller_size:02d} {smaller}"
+    return f"{total} s"

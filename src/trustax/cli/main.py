@@ -1,7 +1,7 @@
 """The command line: `trustax train | resume | evaluate | record | plot | check | reproduce | report`.
 
-Options are the fields of dataclasses, and their help is the fields' docstrings. A mistake is answered with one line on
-stderr and exit code 2; a run that was stopped and can go on ends with exit code 75.
+Options are fields of dataclasses, and the docstrings of the fields are their help. A user error prints one line to
+stderr and exits with code 2; a run that was stopped and can be resumed exits with code 75.
 """
 
 import contextlib
@@ -20,22 +20,22 @@ from trustax.errors import TrustaxError, similar_or_all
 from trustax.runtime.interrupt import EXIT_CODE, Interrupted
 
 NUM_SHOWN = 10
-"""How many methods the short help lists: those that have a class of their own, and Mean ψ."""
+"""How many methods the short help lists: those with their own class, and Mean ψ."""
 
 USAGE = """\
 usage: trustax COMMAND ...
 
   train METHOD --env-id ID   train one of: {methods}
   train METHOD --task NAME   the same on a task of the paper: {tasks}
-  resume RUN                 go on with a run that was stopped
-  evaluate RUN               run episodes with the agents of a run
-  record RUN                 film an agent of a run, as a GIF or an MP4
-  plot RUN ...               draw the learning curves of runs
-  check ENV                  play an environment at random and say what is wrong with it
-  reproduce NAME             run what the paper ran, and show it beside its numbers: {experiments}
+  resume RUN                 resume a run that was stopped
+  evaluate RUN               evaluate the agents of a run
+  record RUN                 record a video of an agent, as a GIF or an MP4
+  plot RUN ...               plot the learning curves of runs
+  check ENV                  check whether an environment is fit for training
+  reproduce NAME             run an experiment of the paper and compare the results: {experiments}
   report [RESULTS]           write all results as one HTML page
 
-trustax COMMAND --help tells the options, trustax --version the version.
+trustax COMMAND --help shows the options, trustax --version the version.
 """
 
 
@@ -48,13 +48,13 @@ COMMANDS = {
     "reproduce": ("trustax.paper.commands", "Reproduce"),
     "report": ("trustax.paper.report.command", "Report"),
 }
-"""Where each command stands; imported when it is called, for some bring half a second of packages along."""
+"""The module and class of each command, imported on use, since some of them take half a second to import."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and leave with its exit code."""
+    """Run a command and exit with its exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # which, where output is redirected, may not know the letter β
+        if isinstance(stream, io.TextIOWrapper):  # redirected output may not be able to encode β
             stream.reconfigure(errors="replace")
     try:
         sys.exit(_dispatch(list(sys.argv[1:] if arguments is None else arguments)))
@@ -64,12 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Interrupted as stopped:
         print(f"trustax: {stopped}", file=sys.stderr)
         sys.exit(EXIT_CODE)
-    except BrokenPipeError:  # the reader of our output, `head` for example, has seen enough
+    except BrokenPipeError:  # the reader of the output, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
         print("trustax: interrupted", file=sys.stderr, flush=True)
-        os._exit(130)  # XLA may be compiling in other threads, which do not survive an orderly end
+        os._exit(130)  # a regular exit may crash while XLA compiles in other threads
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -81,11 +81,11 @@ def _dispatch(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_usage(), end="")
         return 0 if arguments else 2
-    verb, *rest = arguments
-    _require_known("command", verb, ["train", *COMMANDS])
-    if verb != "train":
-        module, kind = COMMANDS[verb]
-        _parse(getattr(import_module(module), kind), f"trustax {verb}", rest)()
+    command, *rest = arguments
+    _require_known("command", command, ["train", *COMMANDS])
+    if command != "train":
+        module, name = COMMANDS[command]
+        _parse(getattr(import_module(module), name), f"trustax {command}", rest)()
         return 0
     methods = _methods()
     if not rest or rest[0] in ("-h", "--help"):
@@ -96,7 +96,7 @@ def _dispatch(arguments: list[str]) -> int:
     from trustax.cli.commands import Train
 
     train_method = cast(Any, Train)
-    default = train_method(run=_preset(methods[method], rest))
+    default = train_method(run=_default_run(methods[method], rest))
     _parse(train_method[type(methods[method])], f"trustax train {method}", rest, default)()
     return 0
 
@@ -109,8 +109,8 @@ def _usage() -> str:
     return USAGE.format(**{name: ", ".join(names) for name, names in lists.items()})
 
 
-def _preset(algorithm: Any, options: Sequence[str]) -> Any:
-    """The run from which the options differ: that of the task which is named by --task or --env-id, if there is one."""
+def _default_run(algorithm: Any, options: Sequence[str]) -> Any:
+    """The run with default settings: those of the paper's task that --task or --env-id names, if there is one."""
     from trustax.envs import engine_of
     from trustax.paper.tasks import task, task_of
     from trustax.run import Run
@@ -119,26 +119,26 @@ def _preset(algorithm: Any, options: Sequence[str]) -> Any:
     if name and env_id:
         raise TrustaxError(f"--task {name} and --env-id {env_id} both name an environment; give one of them")
     if env_id:
-        engine_of(env_id)  # what no engine has is refused before anything is said of it
+        engine_of(env_id)  # raises an error for an unknown environment before anything is printed
     chosen = task(name) if name else task_of(env_id) if env_id else None
     if chosen is None:
         return Run(algorithm=algorithm, env_id="")
-    print(f"settings of the paper unless you set them: {chosen.summary(algorithm)}")
+    print(f"defaults from the paper: {chosen.summary(algorithm)}")
     return chosen.run(algorithm)
 
 
 def _value_of(option: str, options: Sequence[str]) -> str | None:
-    """The value of an option before all others are parsed: their defaults depend on it."""
-    written = re.compile(rf"--{option.replace('-', '[-_]')}(=|$)")
+    """The value of an option, found before parsing: the defaults of the other options depend on it."""
+    pattern = re.compile(rf"--{option.replace('-', '[-_]')}(=|$)")
     for position, argument in enumerate(options):
-        if match := written.match(argument):
+        if match := pattern.match(argument):
             following = options[position + 1] if position + 1 < len(options) else None
             return argument[match.end() :] if match[1] else following
     return None
 
 
 def _methods() -> dict[str, Any]:
-    """Every method with its defaults, and those that the paper names with the paper's."""
+    """All methods with their defaults, and the configurations that the paper names with its settings."""
     from trustax.algorithms import ALGORITHMS, MCPO
     from trustax.paper.methods import METHODS
 
@@ -151,21 +151,21 @@ def _require_known(what: str, name: str, known: Iterable[str]) -> None:
 
 
 def _parse(command: Any, program: str, arguments: Sequence[str], default: Any = tyro.MISSING_NONPROP) -> Any:
-    """The command with its options, or one line that says what is wrong with them."""
-    said = io.StringIO()
+    """Parse the options of a command; raise an error of one line if they are wrong."""
+    stderr = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(stderr):
             parsed, unknown = tyro.cli(
                 command,
                 prog=program,
-                args=[_whole(argument) for argument in arguments],
+                args=[_expand_exponent(argument) for argument in arguments],
                 default=default,
                 config=(tyro.conf.OmitArgPrefixes,),
                 return_unknown_args=True,
             )
-    except SystemExit as leaving:
-        if leaving.code:
-            raise TrustaxError(f"{_in_one_line(said.getvalue())}; see {program} --help") from None
+    except SystemExit as exiting:
+        if exiting.code:
+            raise TrustaxError(f"{_in_one_line(stderr.getvalue())}; see {program} --help") from None
         raise
     if unknown:
         similar = difflib.get_close_matches(unknown[0], _options(command), n=1)
@@ -174,21 +174,21 @@ def _parse(command: Any, program: str, arguments: Sequence[str], default: Any = 
     return parsed
 
 
-def _whole(argument: str) -> str:
-    """1e6 as 1000000, which every option for a number takes."""
+def _expand_exponent(argument: str) -> str:
+    """Write 1e6 as 1000000, which options for integers accept too."""
     return str(int(float(argument))) if re.fullmatch(r"[1-9]\d*e\d{1,2}", argument) else argument
 
 
 def _options(command: Any) -> list[str]:
-    """All options of a command, as its help names them."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+    """All options of a command, read from its help."""
+    stdout = io.StringIO()
+    with contextlib.redirect_stdout(stdout), contextlib.suppress(SystemExit):
         tyro.cli(command, args=["--help"], config=(tyro.conf.OmitArgPrefixes,))
-    return re.findall(r"--[a-z][a-z0-9-]+", said.getvalue())
+    return re.findall(r"--[a-z][a-z0-9-]+", stdout.getvalue())
 
 
 def _in_one_line(panel: str) -> str:
-    """What tyro says in its framed panel, up to the first rule, as one line."""
+    """The text in tyro's error panel, up to the first horizontal rule, in one line."""
     lines = [line.strip("│ \n") for line in panel.splitlines() if not line.startswith(("╭", "╰"))]
     rule = next((i for i, line in enumerate(lines) if line.startswith("──")), len(lines))
     return " ".join(" ".join(lines[:rule]).split()).rstrip(".")

@@ -1,6 +1,6 @@
-"""What a person sees while a run trains: a progress bar in a terminal, now and then a plain line in a log.
+"""Progress of a run: a progress bar in a terminal, or a plain line at intervals in a log.
 
-All of it goes to stderr, so that stdout stays with whoever called.
+Everything is written to stderr, which leaves stdout to the caller.
 """
 
 import sys
@@ -18,14 +18,14 @@ from trustax.cli.formatting import mean_and_spread, short_count, short_duration
 from trustax.ops.metrics import RETURN, STEP
 
 SECONDS_BETWEEN_LINES = 10.0
-SECONDS_OF_RECENT_RATE = 30.0
+RATE_WINDOW_SECONDS = 30.0
 
 
 class Terminal:
-    """Shows how far a run has come; give `update` every record of its journal.
+    """Shows the progress of a run; call `update` with every record.
 
-    A resumed run starts at `initial_timesteps`: they count as done, but not in the steps per second. These are of all
-    seeds together, while the steps that are done are those of each.
+    A resumed run starts at `initial_timesteps`, which count as done but do not enter the steps per second. Steps are
+    counted per seed, and steps per second over all seeds.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class Terminal:
         self._quiet = quiet
         self._started = self._last_line = clock()
         self._recent: deque[tuple[float, int]] = deque([(self._started, initial_timesteps)])
-        self._waited = 0.0
+        self._excluded_seconds = 0.0
         self._bar = _progress_bar(self._console) if self._console.is_terminal and not quiet else None
         self._task = TaskID(0)
         if self._bar:
-            self._task = self._bar.add_task(title, total=total_timesteps, **self._facts())
+            self._task = self._bar.add_task(title, total=total_timesteps, **self._status())
 
     def __enter__(self) -> "Terminal":
         if self._bar:
@@ -65,39 +65,39 @@ class Terminal:
     ) -> None:
         if self._bar:
             self._bar.stop()
-        self._print(self._last_words(finished=kind is None and self._done >= self._total))
+        self._print(self._summary(finished=kind is None and self._done >= self._total))
 
     def update(self, record: Mapping[str, Any]) -> None:
-        """Take over what a journal record says of steps and returns, and show it when it is time."""
+        """Take the steps and the return from a record, and show them: in the bar at once, in a log at intervals."""
         now = self._clock()
         self._done = record[STEP]
         self._returns = record.get(RETURN)
         self._recent.append((now, self._done))
-        while now - self._recent[1][0] > SECONDS_OF_RECENT_RATE:
+        while now - self._recent[1][0] > RATE_WINDOW_SECONDS:
             self._recent.popleft()
         if self._bar:
             self._refresh()
         elif now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
-            self._print(f"{self._title}: {', '.join(filter(None, self._facts().values()))}")
+            self._print(f"{self._title}: {', '.join(filter(None, self._status().values()))}")
 
     @contextmanager
-    def waiting(self, activity: str) -> Iterator[None]:
-        """Say what takes so long and, once it is over, how long it took; it counts in no rate."""
+    def timed(self, activity: str) -> Iterator[None]:
+        """Show an activity and then its duration, which does not enter the steps per second."""
         start = self._clock()
         if self._bar:
-            # Without a total the bar pulses; the activity stands in the place of the numbers.
+            # Without a total the bar pulses; the activity is shown instead of the numbers.
             self._bar.update(self._task, total=None, steps="", rate="", returns="", left=f"{activity} …")
         else:
             self._print(f"{self._title}: {activity} …")
         yield
         now = self._clock()
-        self._waited += now - start
+        self._excluded_seconds += now - start
         self._recent = deque([(now, self._done)])
         self._refresh()
         self._print(f"{self._title}: {activity} took {now - start:.1f} s")
 
-    def _facts(self) -> dict[str, Any]:
+    def _status(self) -> dict[str, Any]:
         (first_time, first_steps), (last_time, last_steps) = self._recent[0], self._recent[-1]
         rate = (last_steps - first_steps) / (last_time - first_time) if last_time > first_time else 0.0
         return {
@@ -109,19 +109,19 @@ class Terminal:
 
     def _refresh(self) -> None:
         if self._bar:
-            self._bar.update(self._task, completed=self._done, total=self._total, **self._facts())
+            self._bar.update(self._task, completed=self._done, total=self._total, **self._status())
 
-    def _last_words(self, finished: bool) -> str:
+    def _summary(self, finished: bool) -> str:
         if self._initial >= self._total:
             end = short_count(self._total)
-            return f"{self._title}: has ended already, at {end} steps; a larger total_timesteps makes it longer"
+            return f"{self._title}: already finished at {end} steps; increase total_timesteps to train longer"
         elapsed = self._clock() - self._started
         steps = self._done - self._initial
-        trained = elapsed - self._waited
-        rate = f" ({short_count(self._num_seeds * steps / trained)} steps/s)" if steps > 0 and trained > 0 else ""
-        how = "finished" if finished else "stopped"
-        reached = f"{how} at {short_count(self._done)}/{short_count(self._total)} steps"
-        return f"{self._title}: {reached} after {short_duration(elapsed)}{rate}, {self._facts()['returns']}"
+        training = elapsed - self._excluded_seconds
+        rate = f" ({short_count(self._num_seeds * steps / training)} steps/s)" if steps > 0 and training > 0 else ""
+        ending = "finished" if finished else "stopped"
+        reached = f"{ending} at {short_count(self._done)}/{short_count(self._total)} steps"
+        return f"{self._title}: {reached} after {short_duration(elapsed)}{rate}, {self._status()['returns']}"
 
     def _print(self, line: str) -> None:
         if not self._quiet:
@@ -129,7 +129,7 @@ class Terminal:
 
 
 def _progress_bar(console: Console) -> Progress:
-    # Without markup: a title with brackets in it is shown as it is.
+    # Without markup, so that brackets in a title are shown literally.
     return Progress(
         TextColumn("{task.description}", style="bold cyan", markup=False),
         BarColumn(bar_width=None, complete_style="cyan", finished_style="green", pulse_style="cyan"),
@@ -140,6 +140,6 @@ def _progress_bar(console: Console) -> Progress:
         console=console,
         expand=True,
         refresh_per_second=4,
-        # A bar on stderr must not take along what a script prints into a file.
+        # Output of the caller that goes to a file must not be redirected to the bar on stderr.
         redirect_stdout=sys.stdout.isatty(),
     )

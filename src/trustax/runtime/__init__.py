@@ -1,1 +1,1 @@
-"""Training as it runs: rollouts, iterations, devices, interrupts."""
+"""The training loop and its parts: rollouts, iterations, devices, callbacks and interrupts."""

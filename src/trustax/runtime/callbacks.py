@@ -1,7 +1,7 @@
-"""Callbacks: functions and objects that see every iteration, and may stop a run.
+"""Callbacks: functions and objects that are called after every iteration and may stop a run.
 
-A callback is a callable `f(iteration)`, or an object with any of the methods of `Hooks`. A callback that returns True
-after an iteration stops the run there, saved and resumable. Callbacks never change the numbers of a run.
+A callback is a callable `f(iteration)`, or an object with any of the methods of `Hooks`. If a callback returns True
+after an iteration, the run is saved and stops; it can be resumed. Callbacks never change the numbers of a run.
 """
 
 import json
@@ -27,22 +27,22 @@ EVALUATIONS_FILE = "evaluations.jsonl"
 
 
 class Hooks(Protocol):
-    """The methods that a callback may have; every one is optional."""
+    """The methods that a callback may have; all are optional."""
 
     def on_start(self, run: Run, run_dir: Path | None, timesteps: int) -> Any:
-        """Before the first iteration. A resumed run starts at `timesteps`."""
+        """Called before the first iteration. A resumed run starts at `timesteps`."""
         ...
 
     def on_iteration(self, iteration: "Iteration") -> Any:
-        """After an iteration; True stops the run."""
+        """Called after an iteration; True stops the run."""
         ...
 
     def on_checkpoint(self, iteration: "Iteration") -> Any:
-        """After an iteration that was saved, before `on_iteration`."""
+        """Called after an iteration that was saved, before `on_iteration`."""
         ...
 
     def on_end(self, result: Any) -> Any:
-        """Once the run has ended or was stopped by a callback, with what `train` returns."""
+        """Called when the run has ended or a callback has stopped it, with the result that `train` returns."""
         ...
 
 
@@ -58,7 +58,7 @@ class Callbacks:
         for callback in self._callbacks:
             if not callable(callback) and not any(hasattr(callback, hook) for hook in HOOKS):
                 raise TrustaxError(
-                    f"a callback is a function of an iteration, or has one of the methods {', '.join(HOOKS)}; "
+                    f"a callback must be a function of an iteration or have one of the methods {', '.join(HOOKS)}; "
                     f"{callback!r} has none"
                 )
 
@@ -66,13 +66,13 @@ class Callbacks:
         self._call("on_start", run, run_dir, timesteps)
 
     def iteration(self, iteration: "Iteration") -> bool:
-        """Whether a callback wants to stop; all of them are called."""
-        wishes = [
+        """Call every callback, and return whether one of them stops the run."""
+        answers = [
             callback.on_iteration(iteration) if hasattr(callback, "on_iteration") else callback(iteration)
             for callback in self._callbacks
             if hasattr(callback, "on_iteration") or callable(callback)
         ]
-        return any(wish is True for wish in wishes)
+        return any(answer is True for answer in answers)
 
     def checkpoint(self, iteration: "Iteration") -> None:
         self._call("on_checkpoint", iteration)
@@ -88,25 +88,25 @@ class Callbacks:
 
 @dataclass(kw_only=True)
 class Evaluate:
-    """Evaluate every learner now and then, on environments of its own, and keep the best agent.
+    """Evaluate every learner at regular intervals, in separate environments, and save the best agent.
 
-    Each evaluation is a line of `evaluations.jsonl` in the run's folder; the agent with the highest mean return is
-    `best.agent` there, which `trustax.load` reads.
+    Each evaluation is a line of `evaluations.jsonl` in the run's folder. The agent with the highest mean return is
+    saved there as `best.agent`, which `trustax.load` reads.
     """
 
     interval: int = 10
-    """Iterations between two evaluations; the last iteration is always evaluated."""
+    """Iterations between evaluations; the last iteration is always evaluated."""
     episodes: int = 10
-    """Episodes of each learner."""
+    """Episodes per learner."""
     stochastic: bool = False
     """Sample actions instead of taking the most likely one."""
     env: Environment | None = None
-    """Another environment than the run's, which is needed where the run's was not given by its id."""
+    """Another environment than the run's; required if the run's environment was not given by its id."""
 
     def __post_init__(self) -> None:
         _validate(self)
         self.evaluations: list[dict[str, Any]] = []
-        """Steps and mean returns of each learner, one evaluation each."""
+        """One entry per evaluation: its step, and the mean return of each learner."""
 
     @property
     def best(self) -> float:
@@ -114,7 +114,7 @@ class Evaluate:
         return max((max(one["returns"]) for one in self.evaluations), default=float("-inf"))
 
     def on_start(self, run: Run, run_dir: Path | None, timesteps: int) -> None:
-        """Take back what was evaluated after the checkpoint from which the run goes on."""
+        """Remove the evaluations after the checkpoint from which the run resumes."""
         path = None if run_dir is None else run_dir / EVALUATIONS_FILE
         if path is not None and path.exists():
             lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -143,7 +143,7 @@ class Evaluate:
 
 @dataclass(kw_only=True)
 class StopAtReturn:
-    """Stop once the mean return of the last 100 training episodes, over all learners, has reached a value."""
+    """Stop when the mean return of the last 100 training episodes, averaged over all learners, reaches a value."""
 
     value: int | float = float("inf")
     """The return to reach."""
@@ -160,7 +160,7 @@ class StopWithoutProgress:
     """Stop when the mean return has not improved for a number of iterations."""
 
     patience: int = 50
-    """Iterations without an improvement."""
+    """Iterations without an improvement before the run stops."""
     min_delta: int | float = 0.0
     """How much higher a return must be to count as an improvement."""
 
@@ -168,20 +168,20 @@ class StopWithoutProgress:
         _validate(self)
 
     def on_iteration(self, iteration: "Iteration") -> bool:
-        """Decided from all records, so that a resumed run decides as one that was never stopped."""
-        best, since = float("-inf"), 0
+        """Use all records, so that a resumed run stops where an uninterrupted one would."""
+        best, waited = float("-inf"), 0
         for record in iteration.records:
             improved = _mean_return(record) > best + self.min_delta
-            best, since = (_mean_return(record), 0) if improved else (best, since + 1)
-        return since >= self.patience
+            best, waited = (_mean_return(record), 0) if improved else (best, waited + 1)
+        return waited >= self.patience
 
 
 @dataclass(kw_only=True)
 class KeepAgents:
-    """Save the agents of all learners at a schedule of steps, in `agents/` in the run's folder; none is deleted."""
+    """Save the agents of all learners at regular intervals, in `agents/` in the run's folder; none is deleted."""
 
     every: int = 100_000
-    """Environment steps of each learner between two saves."""
+    """Environment steps per learner between saves."""
 
     def __post_init__(self) -> None:
         _validate(self)
@@ -197,7 +197,7 @@ class KeepAgents:
 
 @dataclass(kw_only=True)
 class Progress:
-    """Call a function with the steps so far and the newest metrics, every few iterations."""
+    """Call a function with the steps so far and the newest metrics every `interval` iterations."""
 
     function: Callable[[int, dict[str, Any]], Any] = lambda timesteps, record: print(
         f"{timesteps:,} steps: return {_mean_return(record):.2f}"
@@ -220,7 +220,7 @@ CALLBACKS: dict[str, type] = {
 
 
 def callback_from_text(text: str) -> Any:
-    """A callback as the command line writes it: a name, and settings after a colon.
+    """Create a callback from its text on the command line: a name, and settings after a colon.
 
     >>> callback_from_text("evaluate:interval=5,episodes=20").episodes
     20
@@ -234,11 +234,11 @@ def callback_from_text(text: str) -> Any:
         key, equals, value = setting.partition("=")
         if key not in known or not equals:
             raise TrustaxError(f"callback {name} has no setting {key!r}; {similar_or_all(key, known)}")
-        settings[key] = _value(value)
+        settings[key] = _parse_value(value)
     return CALLBACKS[name](**settings)
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
@@ -254,6 +254,6 @@ def _validate(callback: Any) -> None:
 
 
 def _mean_return(record: dict[str, Any]) -> float:
-    """The mean over the learners; minus infinity as long as no episode has ended."""
+    """The mean over the learners; minus infinity before the first episode has ended."""
     values = finite_values(record.get(RETURN))
     return fmean(values) if values else float("-inf")

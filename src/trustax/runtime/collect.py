@@ -1,7 +1,7 @@
-"""Collect experience, on the device or from Python; one `Rollout` either way.
+"""Collect rollouts, from compiled environments or from host environments.
 
-Between the environments and a learner stands a `CollectorState`: it normalizes what the learner sees and counts raw
-returns. It is part of the run state.
+A `CollectorState` normalizes observations and rewards for the learner, and tracks raw returns. It is part of the run
+state.
 """
 
 import time
@@ -36,41 +36,43 @@ def collect(
     keys: Key[Array, "seed time"],
     preprocessing: Preprocessing,
 ) -> tuple[CollectorState, EnvState, Rollout, FinishedEpisodes]:
-    """Steps of a compiled environment, for every seed at once; traced as part of an iteration."""
+    """Collect a rollout from a compiled environment, for all seeds at once; traced as part of an iteration."""
 
-    # All that chance decides is drawn before the loop, in bulk: in it, drawing would cost more than acting.
-    noise = over_seeds(_noise)(policies, observer.observation, keys)
+    # All random numbers are drawn before the loop, in bulk: inside the loop, drawing would cost more than acting.
+    noise = over_seeds(_draw_noise)(policies, observer.observation, keys)
     state, starts = environment.draw_starts(state, keys.shape[1])
 
-    def step(carry: tuple[CollectorState, EnvState], chance: tuple[Array, Any]) -> tuple[Any, Any]:
-        (observer, state), (noise, starts) = separate_steps(carry), chance
-        action = over_seeds(_choose_by)(policies, observer.observation, noise)
+    def step(carry: tuple[CollectorState, EnvState], random: tuple[Array, Any]) -> tuple[Any, Any]:
+        (observer, state), (noise, starts) = separate_steps(carry), random
+        action = over_seeds(_choose_with_noise)(policies, observer.observation, noise)
         state, timestep = environment.step(state, environment.spec.actions.for_environment(action), starts)
         observer, row = over_seeds(partial(observe, preprocessing=preprocessing))(observer, timestep)
         return (observer, state), (row, action)
 
-    chance = jnp.swapaxes(noise, 0, 1), starts
-    # A step is so little work that the loop itself is felt, on a CPU too.
-    turn = unroll_steps(on_cpu=4, on_gpu=4 if environment.on_cpu else 16)
-    (observer, state), (rows, actions) = jax.lax.scan(step, (observer, state), chance, unroll=turn)
+    random = jnp.swapaxes(noise, 0, 1), starts
+    # A step does so little work that the overhead of the loop matters, even on a CPU.
+    unroll = unroll_steps(on_cpu=4, on_gpu=4 if environment.on_cpu else 16)
+    (observer, state), (rows, actions) = jax.lax.scan(step, (observer, state), random, unroll=unroll)
     return observer, state, *_assemble(rows, actions, observer)
 
 
-def _noise(policy: Policy, observation: Shaped[Array, "env ..."], keys: Key[Array, " time"]) -> Float[Array, "..."]:
+def _draw_noise(
+    policy: Policy, observation: Shaped[Array, "env ..."], keys: Key[Array, " time"]
+) -> Float[Array, "..."]:
     distribution, _ = jax.eval_shape(policy.batch, observation)
     return jax.vmap(distribution.noise)(keys)
 
 
-def _choose_by(policy: Policy, observation: Shaped[Array, "env ..."], noise: Float[Array, "..."]) -> Array:
+def _choose_with_noise(policy: Policy, observation: Shaped[Array, "env ..."], noise: Float[Array, "..."]) -> Array:
     distribution, _ = policy.batch(observation)
     return distribution.choose(noise)
 
 
 class HostCollector:
-    """Steps of a host environment: one compiled call and one step of the environments, in turn.
+    """Collects rollouts from a host environment, by alternating a compiled call and a step of the environments.
 
-    What the environments return is kept as it came and observed once more, as a whole, when the rollout is complete:
-    so the rollout reaches the device in one transfer, and no device array is fetched but the actions.
+    Raw time steps are stored on the host, and observed again all at once when the rollout is complete. So the rollout
+    reaches the device in one transfer, and only the actions are copied back from the device.
     """
 
     def __init__(self, environment: HostEnvironment, preprocessing: Preprocessing) -> None:
@@ -81,7 +83,7 @@ class HostCollector:
         )
         self._replay = jax.jit(partial(_replay, preprocessing=preprocessing))
         self.environment_seconds = 0.0
-        """time that the environments took in the last rollout"""
+        """time spent in the environments during the last rollout"""
 
     def __call__(
         self, policies: Policy, observer: CollectorState, state: None, keys: Key[Array, "seed time"]
@@ -97,23 +99,23 @@ class HostCollector:
             if row is not None:
                 seen = timestep._replace(raw_reward=None, game_over=None, success=None)
                 observer, action, for_environment = self._observe_and_choose(policies, observer, seen, row)
-        return self._replay(start, _stacked(timesteps), np.stack(actions))
+        return self._replay(start, _stack(timesteps), np.stack(actions))
 
     def _step(self, action: np.ndarray) -> TimeStep:
-        began = time.perf_counter()
+        start = time.perf_counter()
         timestep = self._environment.step(action)
-        self.environment_seconds += time.perf_counter() - began
+        self.environment_seconds += time.perf_counter() - start
         return timestep
 
 
-def _stacked(timesteps: list[TimeStep]) -> TimeStep:
-    """The rows as arrays; a field that some rows lack (a success that is told at endings alone) is zero there."""
+def _stack(timesteps: list[TimeStep]) -> TimeStep:
+    """Stack time steps. A field that some rows lack, such as success before the end of an episode, is zero there."""
 
-    def stack(*rows: Any) -> np.ndarray | None:
+    def stack_field(*rows: Any) -> np.ndarray | None:
         present = [row for row in rows if row is not None]
         return np.stack([np.zeros_like(present[0]) if row is None else row for row in rows]) if present else None
 
-    return TimeStep(*map(stack, *timesteps))
+    return TimeStep(*map(stack_field, *timesteps))
 
 
 def _choose(
@@ -151,7 +153,7 @@ def _replay(
 def _assemble(
     rows: Step, actions: Shaped[Array, "time seed env ..."], observer: CollectorState
 ) -> tuple[Rollout, FinishedEpisodes]:
-    """The rows of all seeds as rollouts, one a seed; the observation that stands at the end is the last row."""
+    """Assemble rollouts with a leading seed axis; the current observation is appended as the last row."""
     rows, actions = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), (rows, actions))
     return Rollout(
         observation=jnp.concatenate([rows.observation, observer.observation[:, None]], axis=1),

@@ -1,4 +1,4 @@
-"""Between the environments and a learner: what is normalized, and what is counted of the episodes."""
+"""`CollectorState`: normalizes experience for a learner, and tracks its episodes."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from trustax.types import EnvSpec, TimeStep
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How experience is turned into what a learner sees."""
+    """The settings of preprocessing observations and rewards for a learner."""
 
     normalize_observations: bool = True
     normalize_rewards: bool = True
@@ -22,12 +22,12 @@ class Preprocessing:
 
 
 class CollectorState(eqx.Module):
-    """One learner's view of its environments."""
+    """The state of one learner's experience collection."""
 
     observation_statistics: RunningStatistics | None
     return_statistics: RunningStatistics | None
     observation: Shaped[Array, "env ..."]
-    """as the learner sees it"""
+    """the current observation, preprocessed for the learner"""
     ended: Bool[Array, " env"]
     """whether the last step ended an episode, so that the next one only resets"""
     discounted_return: Float[Array, " env"]
@@ -38,31 +38,31 @@ class CollectorState(eqx.Module):
     def init(
         cls, observation: Shaped[Array, "env ..."], preprocessing: Preprocessing, spec: EnvSpec
     ) -> "CollectorState":
-        """Nothing is known yet but the first observations."""
+        """The state after the first observations."""
         normalized = preprocessing.normalize_observations and not spec.is_image
-        return cls._begin(
+        return cls._start(
             RunningStatistics.init(spec.observation_shape) if normalized else None,
             RunningStatistics.init(()) if preprocessing.normalize_rewards else None,
             observation,
         )
 
     def restart(self, observation: Shaped[Array, "env ..."]) -> "CollectorState":
-        """New episodes under the old statistics."""
-        return self._begin(self.observation_statistics, self.return_statistics, observation)
+        """Start new episodes, and keep the statistics."""
+        return self._start(self.observation_statistics, self.return_statistics, observation)
 
     @classmethod
-    def _begin(
+    def _start(
         cls,
         observation_statistics: RunningStatistics | None,
         return_statistics: RunningStatistics | None,
         observation: Shaped[Array, "env ..."],
     ) -> "CollectorState":
         num_envs = observation.shape[0]
-        statistics, seen = see(observation_statistics, observation)
+        statistics, normalized = update_and_normalize(observation_statistics, observation)
         return cls(
             observation_statistics=statistics,
             return_statistics=return_statistics,
-            observation=seen,
+            observation=normalized,
             ended=jnp.zeros(num_envs, bool),
             discounted_return=jnp.zeros(num_envs),
             episode_return=jnp.zeros(num_envs),
@@ -70,10 +70,10 @@ class CollectorState(eqx.Module):
         )
 
 
-def see(
+def update_and_normalize(
     statistics: RunningStatistics | None, observation: Shaped[Array, "env ..."]
 ) -> tuple[RunningStatistics | None, Shaped[Array, "env ..."]]:
-    """Take the observations into the statistics, then normalize them by these."""
+    """Update the statistics with the observations, then normalize the observations."""
     if statistics is None:
         return None, observation
     statistics = statistics.update(observation, jnp.ones(observation.shape[0]))
@@ -81,7 +81,7 @@ def see(
 
 
 class Step(eqx.Module):
-    """One row of a rollout, but for the action."""
+    """One row of a rollout, without the action."""
 
     observation: Shaped[Array, "env ..."]
     reward: Float[Array, " env"]
@@ -92,10 +92,10 @@ class Step(eqx.Module):
 
 
 def observe(observer: CollectorState, timestep: TimeStep, preprocessing: Preprocessing) -> tuple[CollectorState, Step]:
-    """Take in what the environments returned."""
+    """Preprocess a time step for the learner, and update the statistics and the episodes."""
     weight = (~observer.ended).astype(jnp.float32)
     ended = timestep.terminated | timestep.truncated
-    over = ended if timestep.game_over is None else timestep.game_over
+    game_over = ended if timestep.game_over is None else timestep.game_over
     episode_return = observer.episode_return + (timestep.reward if timestep.raw_reward is None else timestep.raw_reward)
     episode_length = observer.episode_length + weight.astype(jnp.int32)
     discounted = preprocessing.discount * observer.discounted_return + timestep.reward
@@ -104,7 +104,7 @@ def observe(observer: CollectorState, timestep: TimeStep, preprocessing: Preproc
     if return_statistics is not None:
         return_statistics = return_statistics.update(discounted, weight)
         reward = return_statistics.scale(reward)
-    statistics, observation = see(observer.observation_statistics, timestep.observation)
+    statistics, observation = update_and_normalize(observer.observation_statistics, timestep.observation)
 
     step = Step(
         observation=observer.observation,
@@ -112,7 +112,7 @@ def observe(observer: CollectorState, timestep: TimeStep, preprocessing: Preproc
         terminated=timestep.terminated if preprocessing.bootstrap_truncation else ended,
         truncated=timestep.truncated,
         weight=weight,
-        episodes=FinishedEpisodes(over, episode_return, episode_length, timestep.success),
+        episodes=FinishedEpisodes(game_over, episode_return, episode_length, timestep.success),
     )
     observer = CollectorState(
         observation_statistics=statistics,
@@ -120,7 +120,7 @@ def observe(observer: CollectorState, timestep: TimeStep, preprocessing: Preproc
         observation=observation,
         ended=ended,
         discounted_return=discounted * ~ended,
-        episode_return=episode_return * ~over,
-        episode_length=episode_length * ~over,
+        episode_return=episode_return * ~game_over,
+        episode_length=episode_length * ~game_over,
     )
     return observer, step

@@ -1,4 +1,4 @@
-"""Compiling: programs are kept on disk, so that the second run of a shape starts at once, and memory is given back."""
+"""Compilation: a persistent cache, so that later runs of the same shapes start fast; options; release of memory."""
 
 import ctypes
 import gc
@@ -14,7 +14,7 @@ from trustax.runtime.cores import available_cores
 
 
 def cache_compilations() -> None:
-    """Switch JAX's persistent cache on, unless the user has set one up."""
+    """Enable JAX's persistent compilation cache, unless the user has configured one."""
     if jax.config.values.get("jax_compilation_cache_dir") is not None:
         return
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -23,19 +23,19 @@ def cache_compilations() -> None:
 
 
 def compiler_options(platform: str) -> dict[str, Any] | None:
-    """What XLA is told beyond its defaults."""
+    """XLA's options for a platform; None for its defaults."""
     if platform != "gpu":
         return None
     return {
-        # What does not depend on each other, of a GPU's many small kernels, runs at the same time.
+        # Run independent kernels at the same time; a program has many small ones.
         "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
-        # XLA would compile with as many threads as it computes with on the CPU, which is one (`use_cores`).
+        # By default XLA compiles with as many threads as it uses for computing on the CPU: one (see `use_cores`).
         "xla_gpu_force_compilation_parallelism": len(available_cores()),
     }
 
 
 def jit_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile what runs a single time; on a CPU without optimising it, which would take longer than running it."""
+    """Compile a function that runs once; on a CPU without optimization, which would take longer than running it."""
     platform = jax.default_backend()
     options = {"xla_backend_optimization_level": 0} if platform == "cpu" else compiler_options(platform)
     return jax.jit(function, compiler_options=options)
@@ -43,18 +43,18 @@ def jit_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Tracing makes a great many objects that stay. To look through them for garbage again and again is of no use."""
-    was_on = gc.isenabled()
+    """Disable garbage collection, for tracing: its many objects all stay alive, so scans find no garbage."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was_on:
+        if was_enabled:
             gc.enable()
 
 
 def release_memory() -> None:
-    """Give back what the compiler has freed. The C library keeps it otherwise, as much again as a small run needs."""
+    """Return memory that the compiler has freed to the system. Keeping it would double the memory of a small run."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError, TypeError):  # not glibc

@@ -1,4 +1,4 @@
-"""The last hundred finished episodes: what `rollout/ep_rew_mean` is the mean of."""
+"""The last 100 finished episodes, whose mean return is `rollout/ep_rew_mean`."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -8,17 +8,17 @@ WINDOW = 100
 
 
 class FinishedEpisodes(eqx.Module):
-    """Raw returns and lengths where an episode ended; elsewhere the numbers mean nothing."""
+    """Raw returns and lengths of episodes, valid only where `ended` is True."""
 
     ended: Bool[Array, "*time env"]
     episode_return: Float[Array, "*time env"]
     length: Int[Array, "*time env"]
     success: Bool[Array, "*time env"] | None = None
-    """whether the goal was reached; None where the environment knows no goal"""
+    """whether the goal was reached; None if the environment does not report success"""
 
 
 class EpisodeWindow(eqx.Module):
-    """A ring of the newest episodes, in the order in which they ended."""
+    """A ring buffer of the last episodes, in the order in which they ended."""
 
     returns: Float[Array, " window"]
     lengths: Float[Array, " window"]
@@ -30,26 +30,26 @@ class EpisodeWindow(eqx.Module):
         return cls(jnp.zeros(WINDOW), jnp.zeros(WINDOW), jnp.zeros(WINDOW), jnp.zeros((), jnp.int32))
 
     def add(self, episodes: FinishedEpisodes) -> "EpisodeWindow":
-        """Put the episodes of one rollout, `time env`, into the ring."""
+        """Add the episodes of one rollout, `time env`."""
         ended = episodes.ended.ravel()
         order = jnp.cumsum(ended) - 1
         total = jnp.sum(ended)
-        # Of more episodes than fit only the newest count; the others would meet them in the same place.
-        fresh = ended & (order >= total - WINDOW)
-        place = jnp.where(fresh, (self.count + order) % WINDOW, WINDOW)
+        # If more episodes ended than fit, only the newest are written: the others would use the same slots.
+        is_written = ended & (order >= total - WINDOW)
+        slot = jnp.where(is_written, (self.count + order) % WINDOW, WINDOW)
 
-        def put(ring: Float[Array, " window"], values: Array) -> Float[Array, " window"]:
-            return ring.at[place].set(values.ravel().astype(jnp.float32), mode="drop")
+        def write(ring: Float[Array, " window"], values: Array) -> Float[Array, " window"]:
+            return ring.at[slot].set(values.ravel().astype(jnp.float32), mode="drop")
 
         success = jnp.zeros_like(ended) if episodes.success is None else episodes.success
         return EpisodeWindow(
-            put(self.returns, episodes.episode_return),
-            put(self.lengths, episodes.length),
-            put(self.successes, success),
+            write(self.returns, episodes.episode_return),
+            write(self.lengths, episodes.length),
+            write(self.successes, success),
             self.count + total,
         )
 
     def mean(self, values: Float[Array, " window"]) -> Float[Array, ""]:
-        """The mean over the episodes seen, NaN before the first."""
+        """The mean over the episodes in the window; NaN before the first episode has ended."""
         size = jnp.minimum(self.count, WINDOW)
         return jnp.sum(jnp.where(jnp.arange(WINDOW) < size, values, 0.0)) / jnp.where(size, size, jnp.nan)

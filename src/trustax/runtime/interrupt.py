@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: noted when they come, acted on between two iterations; a second one ends at once."""
+"""Ctrl-C and SIGTERM: the first one stops a run after the current iteration, the second one immediately."""
 
 import contextlib
 import os
@@ -9,24 +9,24 @@ from types import FrameType, TracebackType
 from typing import Any
 
 EXIT_CODE = 75
-"""What the shell sees of a run that was stopped and can go on (EX_TEMPFAIL)."""
+"""The exit code of a run that was stopped and can be resumed (EX_TEMPFAIL)."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was stopped from outside, after saving; the message says how to go on."""
+    """Training was stopped by a signal; the message says what was saved and how to resume."""
 
 
 class InterruptGuard:
-    """Within this context the signals set `requested` instead of breaking off what is going on."""
+    """A context in which the first signal sets `requested` instead of interrupting the program."""
 
     def __init__(self) -> None:
         self.requested = False
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> "InterruptGuard":
-        if threading.current_thread() is threading.main_thread():  # Python delivers signals nowhere else
+        if threading.current_thread() is threading.main_thread():  # other threads cannot handle signals
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._note)
+                self._previous[number] = signal.signal(number, self._request)
         return self
 
     def __exit__(
@@ -34,11 +34,11 @@ class InterruptGuard:
     ) -> None:
         self._restore()
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _request(self, number: int, frame: FrameType | None) -> None:
         self.requested = True
         self._restore()
-        with contextlib.suppress(OSError):  # no one may be there to read it
-            os.write(sys.stderr.fileno(), b"\nstopping as soon as all can be saved; once more to stop at once\n")
+        with contextlib.suppress(OSError):  # stderr may be closed
+            os.write(sys.stderr.fileno(), b"\nSaving, then stopping; press Ctrl-C again to quit now.\n")
 
     def _restore(self) -> None:
         for number, handler in self._previous.items():

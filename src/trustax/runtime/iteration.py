@@ -1,7 +1,7 @@
 """One iteration of training: collect a rollout, then learn from it.
 
-Keys are derived from the seed and the number of the iteration alone, so that neither the devices, nor logging, nor
-resuming changes a result.
+Keys are derived only from the seed and the number of the iteration, so results do not depend on the devices, on logging
+or on resuming.
 """
 
 import dataclasses
@@ -29,20 +29,20 @@ from trustax.types import Metrics, Progress, Rollout
 
 
 class Seconds(NamedTuple):
-    """Where the time of an iteration went."""
+    """The duration of an iteration, by its parts."""
 
     collect: float
     learn: float
     environment: float | None
-    """the time in the environments, where they are stepped from Python; else None"""
+    """the time in the environments if they are stepped from Python; otherwise None"""
 
 
 class StepResult(NamedTuple):
-    """What one iteration returns."""
+    """The result of one iteration."""
 
     state: RunState
     metrics: dict[str, np.ndarray]
-    """the mean over the iteration's updates, one value for each seed"""
+    """means over the updates of the iteration, one value per seed"""
     series: dict[str, np.ndarray]
     """the traced metrics of every update, `seed update`"""
     finite: dict[str, bool]
@@ -51,10 +51,10 @@ class StepResult(NamedTuple):
 
 
 class TrainStep:
-    """Collecting, logging and learning as separate programs, each on its own devices, each timed.
+    """One iteration as separate programs for collecting, logging and learning, each on its own devices, each timed.
 
-    Only the rollout and the policies' parameters travel between the environments' devices and the learners', once an
-    iteration. `traced` names metrics that are returned for every update, not only as means.
+    Only the rollout and the parameters of the policies are copied between the devices of the environments and those of
+    the learners, once per iteration. `traced` names metrics that are returned for every update, not only as means.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class TrainStep:
             self._collect = HostCollector(environment, preprocessing)
 
     def compile(self, state: RunState) -> RunState:
-        """Compile everything that can be compiled before the first step. Returns the state on its devices."""
+        """Compile everything that can be compiled before the first step. Return the state on its devices."""
         state = self.place(state)
         if not self._compiled:
             return state
@@ -83,7 +83,7 @@ class TrainStep:
             traced = self._collect.trace(*self._collect_arguments(state, collect_keys))
             *_, rollout, finished = traced.out_info
             progress = Progress(state.iteration, state.iteration)
-            # The largest program first: the compiler's memory is the peak of a small run.
+            # The largest program first: the memory of a small run peaks while compiling.
             self._learn = self._learn.lower(state.learner, rollout, learn_keys, progress).compile()
             release_memory()
             self._collect = traced.lower().compile()
@@ -93,7 +93,7 @@ class TrainStep:
 
     def __call__(self, state: RunState, num_iterations: int) -> StepResult:
         """Run one iteration. The buffers of `state` are reused for the next state."""
-        began = time.perf_counter()
+        start = time.perf_counter()
         collect_keys, learn_keys = self._keys(state.keys, state.iteration)
         observer, environment, rollout, finished = self._collect(*self._collect_arguments(state, collect_keys))
         jax.block_until_ready(rollout)
@@ -119,7 +119,7 @@ class TrainStep:
             metrics,
             jax.device_get(series),
             {name: bool(np.all(flags)) for name, flags in jax.device_get(finite).items()},
-            Seconds(collected - began, learned - collected, environment_seconds),
+            Seconds(collected - start, learned - collected, environment_seconds),
         )
 
     def _collect_arguments(self, state: RunState, keys: Key[Array, "seed time"]) -> tuple[Any, ...]:
@@ -129,7 +129,7 @@ class TrainStep:
         return policy, state.observer, state.environment, keys
 
     def place(self, state: RunState) -> RunState:
-        """The state on the devices where its parts belong."""
+        """Move each part of the state to its devices."""
         collecting = state.observer, state.episodes, state.environment
         observer, episodes, environment = jax.device_put(collecting, self.placement.environments)
         learner, keys = jax.device_put((state.learner, state.keys), self.placement.learners)
@@ -153,11 +153,11 @@ def _keys(
 def _log_rollout(
     episodes: EpisodeWindow, rollout: Rollout, finished: FinishedEpisodes
 ) -> tuple[EpisodeWindow, MetricRow, dict[str, Bool[Array, " seed"]]]:
-    """Add the finished episodes to the window; the rollout's metrics, and whether its numbers are finite."""
+    """Add the finished episodes to the window; return it, the metrics, and whether all numbers are finite."""
 
     def of_seed(episodes: EpisodeWindow, rollout: Rollout, finished: FinishedEpisodes) -> tuple[Any, ...]:
         episodes = episodes.add(finished)
-        row = MetricRow.of(_rollout_metrics(episodes, knows_success=finished.success is not None))
+        row = MetricRow.of(_rollout_metrics(episodes, has_success=finished.success is not None))
         finite = {
             "observation": jnp.all(jnp.isfinite(rollout.observation)),
             "reward": jnp.all(jnp.isfinite(rollout.reward)),
@@ -167,8 +167,8 @@ def _log_rollout(
     return over_seeds(of_seed)(episodes, rollout, finished)
 
 
-def _rollout_metrics(episodes: EpisodeWindow, knows_success: bool) -> Metrics:
-    success = {SUCCESS: episodes.mean(episodes.successes)} if knows_success else {}
+def _rollout_metrics(episodes: EpisodeWindow, has_success: bool) -> Metrics:
+    success = {SUCCESS: episodes.mean(episodes.successes)} if has_success else {}
     return success | {
         RETURN: episodes.mean(episodes.returns),
         "rollout/ep_len_mean": episodes.mean(episodes.lengths),
@@ -192,5 +192,5 @@ def _learn(
 
 
 def _on_host(row: MetricRow) -> dict[str, np.ndarray]:
-    """Each metric, with one value for each seed."""
+    """Copy the metrics to the host, with one value per seed."""
     return dict(zip(row.names, np.asarray(row.values).T, strict=True))

@@ -1,6 +1,6 @@
-"""The training loop: what every run does, iteration by iteration.
+"""The training loop of every run.
 
-It makes the environments, restores a checkpoint, runs the iterations, logs them and saves. `trustax.training` has the
+It creates the environments, restores a checkpoint, runs the iterations, logs them and saves. `trustax.training` has the
 public functions.
 """
 
@@ -36,32 +36,32 @@ from trustax.storage.run_directory import RunDirectory, agent_of, as_dict
 class Iteration:
     """One iteration of training, as `iterations` yields it and as callbacks see it.
 
-    The state and the agents are valid until the next iteration begins: it reuses their buffers. What is written to
-    disk or copied to the host stays.
+    The state and the agents are valid until the next iteration starts, which reuses their buffers. Save them or copy
+    them to the host to keep them.
     """
 
     run: Run
     number: int
     """counted from 1"""
     records: list[Record] = field(repr=False)
-    """the metrics of all iterations so far; the last is this one's"""
+    """the metrics of all iterations so far; the last entry is for this iteration"""
     state: RunState = field(repr=False)
     run_dir: Path | None = None
     checkpoint: Path | None = None
-    """the checkpoint that was written after this iteration, if one was"""
+    """the checkpoint that was written after this iteration, if any"""
     series: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     """the traced metrics of every update, `seed update`"""
     old_policy: Policy | None = field(default=None, repr=False)
-    """the policies that collected the rollout, on the host; only where metrics are traced"""
+    """the policies that collected the rollout, on the host; None if no metrics are traced"""
 
     @property
     def record(self) -> Record:
-        """The metrics of this iteration, by name; a metric of the learners is a list of one value for each seed."""
+        """The metrics of this iteration, by name; a metric of the learners is a list with one value per seed."""
         return self.records[-1]
 
     @property
     def timesteps(self) -> int:
-        """Environment steps of each learner so far."""
+        """Environment steps per learner so far."""
         return self.record[STEP]
 
     @property
@@ -69,14 +69,14 @@ class Iteration:
         return self.number == self.run.num_iterations
 
     def agent(self, learner: int = 0, policy: str = "policy") -> Agent:
-        """The agent of one learner, counted from 0, as it is now. `policy="virtual"` takes MCPO's ψ instead of θ."""
+        """The current agent of a learner, given by its index. `policy="virtual"` returns MCPO's ψ instead of θ."""
         return agent_of(self.run, as_dict(self.state), learner, policy)
 
 
 class TrainingLoop:
-    """Everything a run holds while it trains; a context manager that iterates over the iterations.
+    """The resources of a run while it trains: a context manager, and an iterable of iterations.
 
-    Leaving the context in the middle of a run, by a `break` or an error of the caller, saves the last iteration.
+    Leaving the context before the end of the run, by `break` or by an error in the caller, saves the last iteration.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class TrainingLoop:
             self._guard = stack.enter_context(InterruptGuard())
             if self.run_dir is not None:
                 stack.enter_context(locked(self.run_dir))
-            self._environment = _make(run, self._env)
+            self._environment = _make_environment(run, self._env)
             stack.callback(self._environment.close)
             self._directory = RunDirectory(self.run_dir, run, self._environment, self._checkpoint_seconds)
             self._directory.open(self._resume)
@@ -123,7 +123,7 @@ class TrainingLoop:
             self.records = self._journal.records
             stack.callback(self._loggers.close)
             self._loggers.start(run, resume_at)
-            self._terminal = stack.enter_context(_terminal(run, self.timesteps, self._quiet))
+            self._terminal = stack.enter_context(_make_terminal(run, self.timesteps, self._quiet))
             self._stack = stack.pop_all()
         return self
 
@@ -141,16 +141,16 @@ class TrainingLoop:
         if int(self.state.iteration) >= run.num_iterations:
             return
         step = TrainStep(run, self._environment, self._traced)
-        with self._terminal.waiting(f"compiling for {step.placement}"):
+        with self._terminal.timed(f"compiling for {step.placement}"):
             self.state = step.compile(self.state)
         if self._guard.requested:
             raise Interrupted(self._directory.resume_hint(self.timesteps))
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         for number in range(int(self.state.iteration) + 1, run.num_iterations + 1):
             old_policy = jax.device_get(self.state.learner.policy) if self._traced else None
             result = step(self.state, run.num_iterations)
             self.state = result.state
-            self._record(result, number, time.perf_counter() - began)
+            self._record(result, number, time.perf_counter() - start_time)
             self._is_saved = False
             is_last = number == run.num_iterations
             should_save = is_last or self._directory.should_save(number, stopping=self._guard.requested)
@@ -166,7 +166,7 @@ class TrainingLoop:
     def _record(self, result: StepResult, number: int, elapsed: float) -> None:
         values = {name: value.tolist() for name, value in result.metrics.items()}
         _require_finite(result.finite, values, number, self._directory)
-        self._journal.record(_times(self.run, number, result.seconds, elapsed) | values)
+        self._journal.record(_time_metrics(self.run, number, result.seconds, elapsed) | values)
         self.timesteps = self.records[-1][STEP]
         self._loggers.log(self.records[-1])
         self._terminal.update(self.records[-1])
@@ -176,7 +176,7 @@ class TrainingLoop:
         return self._directory.save(self.state)
 
 
-def _terminal(run: Run, timesteps: int, quiet: bool) -> Terminal:
+def _make_terminal(run: Run, timesteps: int, quiet: bool) -> Terminal:
     seeds = f" × {run.num_seeds} seeds" if run.num_seeds > 1 else ""
     return Terminal(
         run.num_iterations * run.batch_size,
@@ -187,14 +187,14 @@ def _terminal(run: Run, timesteps: int, quiet: bool) -> Terminal:
     )
 
 
-def _make(run: Run, env: Environment) -> CompiledEnvironment | HostEnvironment:
-    """The environments of a run. Where EnvPool must restart, Python steps it: compiled code knows only one pool."""
+def _make_environment(run: Run, env: Environment) -> CompiledEnvironment | HostEnvironment:
+    """Create the environments. If EnvPool must restart, it is stepped from Python: compiled code uses only one pool."""
     compiled = run.restart_interval == 0 or engine_of(env) != "envpool"
     return make(env, run.seeds, run.num_envs, compiled)
 
 
-def _times(run: Run, iterations: int, seconds: Seconds, elapsed: float) -> Record:
-    """Progress and speed, and the shares of the time that updates and, where measured, environments took."""
+def _time_metrics(run: Run, iterations: int, seconds: Seconds, elapsed: float) -> Record:
+    """Progress, speed, and the share of the time spent in updates and, if measured, in the environments."""
     total = seconds.collect + seconds.learn
     in_environment = (
         {} if seconds.environment is None else {"time/environment_share": round(seconds.environment / total, 3)}
@@ -211,7 +211,7 @@ def _times(run: Run, iterations: int, seconds: Seconds, elapsed: float) -> Recor
 def _require_finite(
     finite: dict[str, bool], values: dict[str, list[float]], number: int, directory: RunDirectory
 ) -> None:
-    """Report the first cause: the environment's numbers before the learners'."""
+    """Raise an error if an observation, a reward or a loss is not finite, in the order of cause and effect."""
     for name in ("observation", "reward"):
         if not finite[name]:
             raise TrustaxError(
@@ -220,8 +220,8 @@ def _require_finite(
             )
     losses = values.get("train/loss", [])
     if not np.all(np.isfinite(losses)):
-        seeds = np.flatnonzero(~np.isfinite(losses)).tolist()
+        learners = np.flatnonzero(~np.isfinite(losses)).tolist()
         raise TrustaxError(
-            f"the loss of learner {', '.join(map(str, seeds))} is not finite in iteration {number}; "
+            f"the loss of learner {', '.join(map(str, learners))} is not finite in iteration {number}; "
             f"try a smaller learning_rate{directory.checkpoint_hint()}"
         )

@@ -1,4 +1,4 @@
-"""Everything a run is, in one state: how it begins, and what a checkpoint must be able to hold of it."""
+"""`RunState`: the complete state of a run, how it starts, and how its environments restart."""
 
 import dataclasses
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from trustax.types import EnvSpec
 
 
 class RunState(eqx.Module):
-    """Everything a run is; all but the iteration has a leading seed axis."""
+    """The complete state of a run; all fields except `iteration` have a leading seed axis."""
 
     learner: Any
     observer: CollectorState
     episodes: EpisodeWindow
     environment: EnvState
-    """the state of a compiled environment; None where the environment keeps it to itself"""
+    """the state of a compiled environment; None for a host environment, which holds its own state"""
     keys: Key[Array, " seed"]
     iteration: Int[Array, ""]
 
@@ -40,47 +40,47 @@ def preprocessing_of(run: Run) -> Preprocessing:
 
 
 def start(run: Run, environment: CompiledEnvironment | HostEnvironment) -> RunState:
-    """The state before the first iteration; resets the environments."""
+    """Reset the environments, and return the state before the first iteration."""
     with without_garbage_collection():
         env_state, observation = _reset(environment)
-        learner, observer, episodes, keys = jit_once(partial(_begin, run, environment.spec))(observation)
+        learner, observer, episodes, keys = jit_once(partial(_init, run, environment.spec))(observation)
     release_memory()
     return RunState(learner, observer, episodes, env_state, keys, jnp.zeros((), jnp.int32))
 
 
 def template_of(run: Run, spec: EnvSpec) -> tuple[Any, CollectorState]:
-    """Learner and observer of a run as shapes, made without its environment."""
+    """The shapes of a run's learner and collector state, computed without its environment."""
     shape = (run.num_seeds, run.num_envs, *spec.observation_shape)
     learner, observer, *_ = jax.eval_shape(
-        partial(_begin, run, spec), jax.ShapeDtypeStruct(shape, spec.observation_dtype)
+        partial(_init, run, spec), jax.ShapeDtypeStruct(shape, spec.observation_dtype)
     )
     return learner, observer
 
 
-def _begin(
+def _init(
     run: Run, spec: EnvSpec, observation: Array
 ) -> tuple[Any, CollectorState, EpisodeWindow, Key[Array, " seed"]]:
     preprocessing = preprocessing_of(run)
     seeds = np.asarray(run.seeds, np.uint32)
     keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed)))(seeds)
     learner = over_seeds(lambda key: run.algorithm.init(key, spec))(keys[:, 0])
-    observer = over_seeds(lambda seen: CollectorState.init(seen, preprocessing, spec))(observation)
+    observer = over_seeds(lambda first: CollectorState.init(first, preprocessing, spec))(observation)
     episodes = jax.vmap(lambda _: EpisodeWindow.init())(seeds)
     return learner, observer, episodes, keys[:, 1]
 
 
 def restart_environment(state: RunState, environment: CompiledEnvironment | HostEnvironment) -> RunState:
-    """The state with new episodes, for environments that cannot be saved in the middle of one.
+    """Start new episodes in environments that cannot be saved in the middle of one.
 
-    What follows depends on the state alone: the iteration is the number of the start.
+    The new episodes depend only on the state: the iteration is the start number of `reset`.
     """
     env_state, observation = _reset(environment, start=int(state.iteration))
-    observer = _restart()(state.observer, observation)
+    observer = _jitted_restart()(state.observer, observation)
     return dataclasses.replace(state, observer=observer, environment=env_state)
 
 
 @cache
-def _restart() -> Callable[[CollectorState, Array], CollectorState]:
+def _jitted_restart() -> Callable[[CollectorState, Array], CollectorState]:
     return jit_once(over_seeds(CollectorState.restart))
 
 
@@ -91,5 +91,5 @@ def _reset(environment: CompiledEnvironment | HostEnvironment, start: int = 0) -
 
 
 def is_resumable(environment: CompiledEnvironment | HostEnvironment) -> bool:
-    """Whether the environment's state can be saved in the middle of an episode."""
+    """Whether the state of the environment can be saved in the middle of an episode."""
     return isinstance(environment, CompiledEnvironment) and environment.resumable
