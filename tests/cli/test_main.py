@@ -70,7 +70,7 @@ def test_help_and_version_cost_nothing(capsys: pytest.CaptureFixture[str]) -> No
     assert "train METHOD" in out
     code, out, _ = run("train mcpo --help", capsys)
     assert code == 0
-    assert "How many past policies are remembered (N)." in out
+    assert "Number of past policies in the memory (N)." in out
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_output_that_does_not_know_every_letter_is_written_all_the_same() -> Non
     command = [sys.executable, "-m", "trustax.cli.main", "train", "mcpo", "--help"]
     environment = os.environ | {"PYTHONIOENCODING": "cp1252"}
     out = subprocess.run(command, env=environment, capture_output=True, check=True).stdout.decode("cp1252")
-    assert "How many past policies are remembered (N)" in out
+    assert "Number of past policies in the memory (N)" in out
 
 
 def test_runs_are_plotted_among_other_folders_and_a_metric_by_its_name(
