@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: train test quick slow clean
+.PHONY: train test quick avx2 slow clean
 
 train: $(VENV)/.ready
 	$(BIN)/trustax train mcpo --env-id Pendulum-v1 --total-timesteps 1000000 --num-seeds 2
@@ -16,6 +16,13 @@ test: $(VENV)/.ready
 
 quick: $(VENV)/.ready
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not pages"
+
+# The arithmetic once more, as on a processor without AVX-512 and as XLA optimizes it for users.
+avx2: export XLA_FLAGS := --xla_cpu_max_isa=AVX2 --xla_backend_optimization_level=3 \
+	--xla_llvm_disable_expensive_passes=false --xla_cpu_use_fusion_emitters=true
+avx2: $(VENV)/.ready
+	$(BIN)/python -m pytest -n auto --dist loadfile tests/ops tests/runtime/test_collect.py tests/algorithms/test_mcpo.py \
+		tests/algorithms/test_mdpo.py tests/algorithms/test_vmpo.py tests/algorithms/test_reductions.py
 
 slow: $(VENV)/.ready
 	$(BIN)/python -m pytest -m slow
