@@ -10,7 +10,7 @@
 __version__ = "0.1.0"
 
 from trustax.agent import Agent, load
-from trustax.algorithms import ACKTR, MCPO, MDPO, PPO, TRGPPO, TRPO, VMPO, KLAdaptive, KLFixed
+from trustax.algorithms import ACKTR, MCPO, MDPO, PPO, TRGPPO, TRPO, VMPO, KLAdaptive, KLFixed, register_algorithm
 from trustax.envs import make
 from trustax.errors import TrustaxError
 from trustax.evaluation import EvaluationResult, evaluate
@@ -44,6 +44,7 @@ __all__ = [
     "load",
     "load_agent",
     "make",
+    "register_algorithm",
     "train",
     "train_run",
 ]

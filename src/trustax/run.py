@@ -101,7 +101,7 @@ def from_json(values: Any) -> Run:
     try:
         values = dict(values)
         settings = dict(values.pop("algorithm"))
-        algorithm = ALGORITHMS[settings.pop("name")]
+        algorithm = ALGORITHMS.find(settings.pop("name"))
         settings = _added_later(algorithm) | settings
         return Run(algorithm=algorithm(**validated(algorithm, settings)), **_added_later(Run) | values)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
