@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 from trustax.agent import Agent, load
 from trustax.algorithms import ACKTR, MCPO, MDPO, PPO, TRGPPO, TRPO, VMPO, KLAdaptive, KLFixed, register_algorithm
-from trustax.envs import make
+from trustax.envs import Engine, JaxEnv, make, register_engine
 from trustax.errors import TrustaxError
 from trustax.evaluation import EvaluationResult, evaluate
 from trustax.run import Run
@@ -31,9 +31,11 @@ __all__ = [
     "Agent",
     "BoxActions",
     "DiscreteActions",
+    "Engine",
     "EnvSpec",
     "EvaluationResult",
     "Interrupted",
+    "JaxEnv",
     "KLAdaptive",
     "KLFixed",
     "MultiDiscreteActions",
@@ -45,6 +47,7 @@ __all__ = [
     "load_agent",
     "make",
     "register_algorithm",
+    "register_engine",
     "train",
     "train_run",
 ]
