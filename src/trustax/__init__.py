@@ -14,6 +14,7 @@ from trustax.algorithms import ACKTR, MCPO, MDPO, PPO, TRGPPO, TRPO, VMPO, KLAda
 from trustax.envs import Engine, JaxEnv, make, register_engine
 from trustax.errors import TrustaxError
 from trustax.evaluation import EvaluationResult, evaluate
+from trustax.networks import register_network
 from trustax.run import Run
 from trustax.runtime.interrupt import Interrupted
 from trustax.storage.run_directory import load_agent
@@ -48,6 +49,7 @@ __all__ = [
     "make",
     "register_algorithm",
     "register_engine",
+    "register_network",
     "train",
     "train_run",
 ]

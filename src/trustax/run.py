@@ -9,12 +9,22 @@ from typing import Any, Generic, TypeVar
 
 from trustax.algorithms import ALGORITHMS, Algorithm, name_of
 from trustax.errors import TrustaxError
+from trustax.networks import NETWORKS, NetworkSettings
+from trustax.networks.registry import AUTO
 from trustax.settings import validated
 from trustax.storage.atomic import jsonable, write_atomic
 
 RUN_FILE = "run.json"
 
-ADDED_LATER = {"restart_interval": 0, "switch_every": "minibatch", "kl_cost_max_target": 0.0}
+ADDED_LATER = {
+    "restart_interval": 0,
+    "switch_every": "minibatch",
+    "kl_cost_max_target": 0.0,
+    "network": "auto",
+    "activation": "tanh",
+    "layer_norm": False,
+    "shared_torso": False,
+}
 """Fields that older files do not have, with the value that says what those files meant."""
 
 SomeAlgorithm = TypeVar("SomeAlgorithm", bound=Algorithm)
@@ -53,6 +63,8 @@ class Run(Generic[SomeAlgorithm]):
         settings = vars(self.algorithm)
         if (tidy := validated(type(self.algorithm), settings)) != settings:
             object.__setattr__(self, "algorithm", type(self.algorithm)(**tidy))
+        if isinstance(self.algorithm, NetworkSettings) and self.algorithm.network != AUTO:
+            NETWORKS.find(self.algorithm.network)
         for name, value in validated(Run, vars(self)).items():
             object.__setattr__(self, name, value)
         if not 0 <= self.seed <= 2**32 - self.num_seeds:

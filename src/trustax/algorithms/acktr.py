@@ -20,8 +20,8 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
 from trustax.algorithms.batch import Batch, make_batch
-from trustax.networks import Architecture, Policy
-from trustax.ops.kfac import KroneckerFactors, fisher_factors, trust_region_scale
+from trustax.networks import NetworkSettings, Policy, architecture_of
+from trustax.ops.kfac import KroneckerFactors, fisher_factors, require_factors, trust_region_scale
 from trustax.ops.objectives import expectation, explained_variance, mean_entropy, mean_kl, squared_error
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
@@ -35,7 +35,7 @@ class ACKTRState(eqx.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ACKTR:
+class ACKTR(NetworkSettings):
     """Actor-critic using Kronecker-factored trust region (Wu et al. 2017)."""
 
     learning_rate: float = 0.25
@@ -62,11 +62,10 @@ class ACKTR:
     """Weight of the value loss (c₁)."""
     entropy_cost: float = 0.01
     """Weight of the entropy bonus (c₂)."""
-    hidden_sizes: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers of actor and critic; image networks have their own."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ACKTRState:
-        policy = Architecture(spec, self.hidden_sizes).init(key)
+        policy = architecture_of(self, spec).init(key)
+        require_factors(policy.architecture)
         return ACKTRState(policy, jnp.zeros_like(policy.parameters), KroneckerFactors.init(policy.architecture))
 
     def update(

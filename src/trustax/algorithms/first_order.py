@@ -11,7 +11,7 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
 from trustax.algorithms.batch import Batch, Evaluation, evaluate
-from trustax.networks import Architecture, Policy
+from trustax.networks import NetworkSettings, Policy, architecture_of
 from trustax.ops.adam import AdamState, adam_init, adam_step
 from trustax.ops.minibatches import over_minibatches
 from trustax.ops.objectives import clipped_value_error, expectations, explained_variance
@@ -19,7 +19,7 @@ from trustax.types import EnvSpec, Metrics, Progress
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstOrder:
+class FirstOrder(NetworkSettings):
     """The settings of every method that takes Adam steps on minibatches. Settings only: no method is inherited."""
 
     learning_rate: float = 3e-4
@@ -42,8 +42,6 @@ class FirstOrder:
     """Weight of the entropy bonus (c₂)."""
     max_gradient_norm: float = 0.5
     """Gradients are scaled down to this global norm."""
-    hidden_sizes: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers of actor and critic; image networks have their own."""
 
     def learning_rate_at(self, progress: Progress) -> Float[Array, ""]:
         """The step size of one iteration."""
@@ -67,7 +65,7 @@ def init_actor_critic(
     settings: FirstOrder, key: Key[Array, ""], spec: EnvSpec, initial_log_std: float = 0.0
 ) -> ActorCritic:
     """A policy that has learnt nothing yet."""
-    policy = Architecture(spec, settings.hidden_sizes, initial_log_std).init(key)
+    policy = architecture_of(settings, spec, initial_log_std).init(key)
     return ActorCritic(policy, adam_init(policy))
 
 

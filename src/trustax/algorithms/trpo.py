@@ -21,7 +21,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Key
 
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
-from trustax.networks import Architecture, Policy, flatten
+from trustax.errors import TrustaxError
+from trustax.networks import NetworkSettings, Policy, architecture_of, flatten
 from trustax.ops.adam import AdamState, adam_init, adam_step
 from trustax.ops.distributions import Distribution
 from trustax.ops.minibatches import over_minibatches
@@ -44,7 +45,7 @@ class TRPOState(eqx.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TRPO:
+class TRPO(NetworkSettings):
     """Trust-region policy optimisation (Schulman et al. 2015)."""
 
     kl_target: float = 0.01
@@ -72,11 +73,9 @@ class TRPO:
     """Discount factor γ."""
     gae_lambda: float = 0.95
     """λ of generalised advantage estimation."""
-    hidden_sizes: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers of actor and critic; image networks have their own."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> TRPOState:
-        policy = Architecture(spec, self.hidden_sizes).init(key)
+        policy = architecture_of(self, spec).init(key)
         critic, _ = _split(policy)
         return TRPOState(policy, adam_init(critic))
 
@@ -180,8 +179,14 @@ def _split(policy: Policy) -> tuple[Vector, Callable[[Vector], Network]]:
     In an image network they are those of its head: the torso belongs to the trust region.
     """
     network = policy.architecture.unflatten(policy.parameters)
-    critic, restore = ravel_pytree(network.critic)
-    return critic, lambda critic: eqx.tree_at(lambda n: n.critic, network, restore(critic))
+    if not hasattr(network, "critic"):
+        raise TrustaxError(
+            f"trpo needs a network with an attribute critic, the part that only the value depends on; "
+            f"{policy.architecture.network!r} has none"
+        )
+    arrays, others = eqx.partition(network.critic, eqx.is_array)
+    critic, restore = ravel_pytree(arrays)
+    return critic, lambda critic: eqx.tree_at(lambda n: n.critic, network, eqx.combine(restore(critic), others))
 
 
 def _value_loss(network: Network, batch: Batch) -> Scalar:

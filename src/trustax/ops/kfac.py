@@ -19,6 +19,7 @@ from jax.custom_batching import sequential_vmap
 from jax.lax import Precision, stop_gradient
 from jaxtyping import Array, Bool, Float, Shaped
 
+from trustax.errors import TrustaxError
 from trustax.networks import Architecture, Conv, Dense, Policy, flatten
 from trustax.ops.distributions import Distribution
 
@@ -91,6 +92,26 @@ class KroneckerFactors(eqx.Module):
         return flatten(jax.tree.unflatten(structure, natural))
 
 
+def require_factors(architecture: Architecture) -> None:
+    """Refuse a network with other parameters than those of `Dense` and `Conv`, each called once, and single vectors."""
+    spec = architecture.spec
+    policy = jax.eval_shape(architecture.init, jax.random.key(0))
+    layers, _ = _layers(eqx.filter_eval_shape(architecture.unflatten, policy.parameters))
+
+    def tap(parameters: Vector, observation: Array) -> list[Array]:
+        return _tapped(architecture.unflatten(parameters), [0.0] * len(layers), observation)[2]
+
+    try:
+        if not all(isinstance(layer, Dense | Conv) or layer.ndim == 1 for layer in layers):
+            raise TypeError("a parameter of no layer")
+        jax.eval_shape(tap, policy.parameters, jax.ShapeDtypeStruct(spec.observation_shape, spec.observation_dtype))
+    except (AttributeError, TypeError) as error:
+        raise TrustaxError(
+            f"acktr has no Kronecker factors for the network {architecture.network!r}: its parameters must be those of "
+            "trustax.networks.Dense and Conv layers, each called once, and vectors"
+        ) from error
+
+
 def trust_region_scale(direction: Vector, gradient: Vector, learning_rate: float, kl_target: float) -> Float[Array, ""]:
     """ν = min(1, √(δ/q)) with q = lr² ⟨direction, gradient⟩, about twice the KL divergence of a step lr·direction.
 
@@ -142,10 +163,13 @@ def _tapped(
     The gradient in an offset is the gradient in what its layer gives.
     """
     layers, structure = _layers(network)
-    inputs, outputs = ([jnp.ones(1)] * len(layers) for _ in range(2))
+    nothing = jnp.ones(1)
+    inputs, outputs = ([nothing] * len(layers) for _ in range(2))
 
     def tap(index: int) -> Any:
         def call(x: Array) -> Array:
+            if inputs[index] is not nothing:
+                raise TypeError("a layer is called twice")
             inputs[index], outputs[index] = x, layers[index](x) + offsets[index]
             return outputs[index]
 
