@@ -11,7 +11,7 @@ from trustax.algorithms import ALGORITHMS, Algorithm, name_of
 from trustax.errors import TrustaxError
 from trustax.networks import NETWORKS, NetworkSettings
 from trustax.networks.registry import AUTO
-from trustax.settings import validated
+from trustax.settings import per_learner_values, setting, validated
 from trustax.storage.atomic import jsonable, write_atomic
 
 RUN_FILE = "run.json"
@@ -24,6 +24,8 @@ ADDED_LATER = {
     "activation": "tanh",
     "layer_norm": False,
     "shared_torso": False,
+    "learning_rate_schedule": "linear",
+    "clip_range_schedule": "constant",
 }
 """Fields that older files do not have, with the value that says what those files meant."""
 
@@ -38,15 +40,15 @@ class Run(Generic[SomeAlgorithm]):
     """The method and its hyperparameters."""
     env_id: str
     """A Gymnasium id; native:, envpool:, gymnasium: or gymnax: before it chooses an engine."""
-    total_timesteps: int = 1_000_000
+    total_timesteps: int = setting(1_000_000, minimum=1)
     """Environment steps of each seed, rounded down to whole iterations of num_envs * horizon, but at least one."""
-    num_seeds: int = 1
+    num_seeds: int = setting(1, minimum=1)
     """Independent learners, trained side by side."""
     seed: int = 0
     """The first seed; the others count up from it."""
-    num_envs: int = 4
+    num_envs: int = setting(4, minimum=1)
     """Environments of each learner."""
-    horizon: int = 2048
+    horizon: int = setting(2048, minimum=1)
     """Steps of each environment in one iteration (T in the paper)."""
     normalize_observations: bool = True
     """Standardize observations by running statistics; images are never normalized."""
@@ -54,7 +56,7 @@ class Run(Generic[SomeAlgorithm]):
     """Divide rewards by the running deviation of the discounted return. Reported returns are always raw."""
     bootstrap_truncation: bool = True
     """Count the value of what would have followed a time limit. False treats a time limit as a termination."""
-    restart_interval: int = 0
+    restart_interval: int = setting(0, minimum=0)
     """Iterations after which environments that cannot be saved all begin anew, to be resumed exactly; 0: never."""
 
     def __post_init__(self) -> None:
@@ -69,6 +71,12 @@ class Run(Generic[SomeAlgorithm]):
             object.__setattr__(self, name, value)
         if not 0 <= self.seed <= 2**32 - self.num_seeds:
             raise TrustaxError(f"seed must be between 0 and 2**32 - num_seeds, not {self.seed}")
+        for name, values in per_learner_values(self.algorithm).items():
+            if len(values) != self.num_seeds:
+                raise TrustaxError(
+                    f"{name} has {len(values)} values, but num_seeds is {self.num_seeds}; give one value for all "
+                    f"learners, or one for each"
+                )
         minibatches = getattr(self.algorithm, "num_minibatches", 1)
         if minibatches > self.batch_size:
             raise TrustaxError(
@@ -114,10 +122,21 @@ def from_json(values: Any) -> Run:
         values = dict(values)
         settings = dict(values.pop("algorithm"))
         algorithm = ALGORITHMS.find(settings.pop("name"))
-        settings = _added_later(algorithm) | settings
+        settings = _added_later(algorithm) | _renamed(algorithm, settings)
         return Run(algorithm=algorithm(**validated(algorithm, settings)), **_added_later(Run) | values)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise TrustaxError(f"this is no run of Trustax: {error}") from error
+
+
+def _renamed(algorithm: type, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings under their present names: earlier versions knew a linear learning rate or none."""
+    if "decay_learning_rate" not in settings or hasattr(algorithm, "decay_learning_rate"):
+        return settings
+    settings = dict(settings)
+    decays = settings.pop("decay_learning_rate")
+    if not isinstance(decays, bool):
+        raise TrustaxError(f"decay_learning_rate must be True or False, not {decays!r}")
+    return {"learning_rate_schedule": "linear" if decays else "constant"} | settings
 
 
 def _added_later(kind: type) -> dict[str, Any]:

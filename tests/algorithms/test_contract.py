@@ -55,7 +55,9 @@ class Change(NamedTuple):
 
 CHANGES = {
     "learning_rate": Change((1e-3,)),
-    "decay_learning_rate": Change((False,)),
+    "learning_rate_schedule": Change(("constant", "cosine", "piecewise")),
+    "schedule_boundaries": Change(((0.1,),), {"learning_rate_schedule": "piecewise"}),
+    "clip_range_schedule": Change(("linear",), {"clip_range": 1e-3}),
     "num_epochs": Change((2,)),
     "num_minibatches": Change((1,)),
     "discount": Change((0.5,)),

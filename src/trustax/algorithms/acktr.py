@@ -23,6 +23,8 @@ from trustax.algorithms.batch import Batch, make_batch
 from trustax.networks import NetworkSettings, Policy, architecture_of
 from trustax.ops.kfac import KroneckerFactors, fisher_factors, require_factors, trust_region_scale
 from trustax.ops.objectives import expectation, explained_variance, mean_entropy, mean_kl, squared_error
+from trustax.ops.schedules import Schedule, schedule_factor
+from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
@@ -38,29 +40,31 @@ class ACKTRState(eqx.Module):
 class ACKTR(NetworkSettings):
     """Actor-critic using Kronecker-factored trust region (Wu et al. 2017)."""
 
-    learning_rate: float = 0.25
+    learning_rate: PerLearner = setting(0.25, minimum=0)
     """Step size at the start, once momentum has gathered (η)."""
-    decay_learning_rate: bool = True
-    """Decay the learning rate linearly to zero over the run; the trust region is measured at η all along."""
-    momentum: float = 0.9
+    learning_rate_schedule: Schedule = "linear"
+    """How the learning rate changes over the run; the trust region is measured at η all along."""
+    schedule_boundaries: tuple[float, ...] = setting((0.5, 0.75), minimum=0, maximum=1)
+    """Fractions of the run at which a piecewise schedule is divided by ten."""
+    momentum: PerLearner = setting(0.9, minimum=0, maximum=1)
     """How much of a step the next one keeps; a new direction enters at learning_rate * (1 - momentum)."""
-    kl_target: float = 0.01
+    kl_target: PerLearner = setting(0.01, minimum=0)
     """The trust region of a step (δ): 0.01 in the tables of MCPO's paper, 0.001 in the code that is in use."""
-    damping: float = 0.01
+    damping: PerLearner = setting(0.01, minimum=0)
     """Added to the eigenvalues of the Fisher information (λ)."""
-    statistics_decay: float = 0.99
+    statistics_decay: PerLearner = setting(0.99, minimum=0, maximum=1)
     """How much of the Kronecker factors an iteration keeps."""
-    eigen_interval: int = 10
+    eigen_interval: int = setting(10, minimum=1)
     """Iterations between two decompositions of the Kronecker factors."""
-    value_noise: float = 1.0
+    value_noise: PerLearner = setting(1.0, minimum=0)
     """Standard deviation of a value, where the Fisher information takes it for a random number."""
-    discount: float = 0.99
+    discount: float = setting(0.99, minimum=0, maximum=1)
     """Discount factor γ."""
-    gae_lambda: float = 0.95
+    gae_lambda: PerLearner = setting(0.95, minimum=0, maximum=1)
     """λ of generalised advantage estimation."""
-    value_cost: float = 0.5
+    value_cost: PerLearner = setting(0.5, minimum=0)
     """Weight of the value loss (c₁)."""
-    entropy_cost: float = 0.01
+    entropy_cost: PerLearner = setting(0.01, minimum=0)
     """Weight of the entropy bonus (c₂)."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ACKTRState:
@@ -83,7 +87,8 @@ class ACKTR(NetworkSettings):
         scale = trust_region_scale(direction, gradient.parameters, self.learning_rate, self.kl_target)
 
         velocity = self.momentum * state.velocity + scale * direction
-        learning_rate = self.learning_rate * (progress.remaining if self.decay_learning_rate else 1.0)
+        factor = schedule_factor(self.learning_rate_schedule, progress, self.schedule_boundaries)
+        learning_rate = self.learning_rate * factor
         parameters = state.policy.parameters - learning_rate * (1 - self.momentum) * velocity
         policy = Policy(parameters, state.policy.architecture)
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from trustax.algorithms.batch import Batch, Evaluation, make_batch
 from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, init_actor_critic
+from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
@@ -20,7 +21,7 @@ from trustax.types import EnvSpec, Metrics, Progress, Rollout
 class KLFixed(FirstOrder):
     """Policy optimisation under a fixed KL penalty (Schulman et al. 2017)."""
 
-    kl_cost: float = 0.1
+    kl_cost: PerLearner = setting(0.1, minimum=0)
     """Weight of the KL divergence between old and new policy (β)."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Key
 
 from trustax.algorithms.batch import Batch, Evaluation, make_batch
 from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, init_actor_critic
+from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 KL_COST_LIMIT = 1e3
@@ -27,7 +28,7 @@ KL_COST_LIMIT = 1e3
 class MDPO(FirstOrder):
     """Mirror descent policy optimisation (Tomar et al. 2022)."""
 
-    kl_cost: float = 0.5
+    kl_cost: PerLearner = setting(0.5, minimum=0)
     """β₀, which the weight of the KL divergence is made of."""
     schedule: Literal["paper", "original"] = "paper"
     """Falling from β₀ to 0 with every update (MCPO's paper), or 1/β₀ growing with every iteration (MDPO's code)."""

@@ -28,6 +28,7 @@ from trustax.ops.distributions import Distribution
 from trustax.ops.minibatches import over_minibatches
 from trustax.ops.natural_gradient import conjugate_gradient, fisher_product, line_search, step_to_boundary
 from trustax.ops.objectives import explained_variance, mean_entropy, mean_kl, squared_error, surrogate
+from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 KL_SLACK = 1.5
@@ -48,30 +49,30 @@ class TRPOState(eqx.Module):
 class TRPO(NetworkSettings):
     """Trust-region policy optimisation (Schulman et al. 2015)."""
 
-    kl_target: float = 0.01
+    kl_target: PerLearner = setting(0.01, minimum=0)
     """The KL divergence of old and new policy that one step aims at (δ)."""
-    damping: float = 0.1
+    damping: PerLearner = setting(0.1, minimum=0)
     """Added to the diagonal of the Fisher information (λ)."""
-    cg_iterations: int = 10
+    cg_iterations: int = setting(10, minimum=1)
     """Iterations of conjugate gradients."""
-    line_search_steps: int = 10
+    line_search_steps: int = setting(10, minimum=1)
     """How many lengths of the step are tried, each half of the one before, until it is given up."""
     value_fit: Literal["lbfgs", "epochs"] = "epochs"
     """How the critic is fitted: by L-BFGS on the whole rollout, or by epochs of Adam on minibatches. Epochs ended
     level on Pendulum, were steadier on CartPole, and an update of three seeds took a quarter of the time."""
-    value_iterations: int = 25
+    value_iterations: int = setting(25, minimum=1)
     """Iterations of L-BFGS (lbfgs)."""
-    value_weight_decay: float = 1e-3
+    value_weight_decay: PerLearner = setting(1e-3, minimum=0)
     """Weight of the critic's squared parameters in its loss (lbfgs)."""
-    value_epochs: int = 10
+    value_epochs: int = setting(10, minimum=1)
     """Passes over each rollout (epochs)."""
-    num_minibatches: int = 64
+    num_minibatches: int = setting(64, minimum=1)
     """Minibatches in each pass; one holds num_envs * horizon / num_minibatches samples (epochs)."""
-    learning_rate: float = 1e-3
+    learning_rate: PerLearner = setting(1e-3, minimum=0)
     """Step size of Adam for the critic (epochs)."""
-    discount: float = 0.99
+    discount: float = setting(0.99, minimum=0, maximum=1)
     """Discount factor γ."""
-    gae_lambda: float = 0.95
+    gae_lambda: PerLearner = setting(0.95, minimum=0, maximum=1)
     """λ of generalised advantage estimation."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> TRPOState:

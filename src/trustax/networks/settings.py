@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trustax.networks.actor_critic import Architecture
+from trustax.settings import setting
 from trustax.types import EnvSpec
 
 
@@ -13,7 +14,7 @@ class NetworkSettings:
 
     network: str = "auto"
     """The network by name: mlp, nature, impala or a registered one; auto is nature for images and mlp otherwise."""
-    hidden_sizes: tuple[int, ...] = (64, 64)
+    hidden_sizes: tuple[int, ...] = setting((64, 64), minimum=1)
     """Widths of the hidden layers of actor and critic; image networks have their own."""
     activation: Literal["tanh", "relu", "gelu", "silu", "elu"] = "tanh"
     """Activation of the hidden layers (mlp)."""

@@ -36,7 +36,7 @@ def adam_step(
     gradient: Any,
     state: AdamState,
     learning_rate: Float[Array, ""] | float,
-    max_gradient_norm: float,
+    max_gradient_norm: Float[Array, ""] | float,
 ) -> tuple[Any, AdamState, Float[Array, ""]]:
     """One step down the gradient; also the norm it had before it was clipped."""
     norm = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))

@@ -64,7 +64,9 @@ class KroneckerFactors(eqx.Module):
         shapes = [jax.eval_shape(_as_matrix, array).shape for array in arrays]
         return cls(tuple((Factor.init(into), Factor.init(out)) for into, out in shapes))
 
-    def average(self, estimates: list[Pair], decay: float, first: Bool[Array, ""]) -> "KroneckerFactors":
+    def average(
+        self, estimates: list[Pair], decay: Float[Array, ""] | float, first: Bool[Array, ""]
+    ) -> "KroneckerFactors":
         """Move the running averages towards new estimates; the first estimates are taken as they are."""
         kept = jnp.where(first, 0.0, decay)
 
@@ -82,7 +84,7 @@ class KroneckerFactors(eqx.Module):
 
         return jax.lax.cond(due, decomposed, lambda curvature: curvature, self)
 
-    def precondition(self, gradient: Policy, damping: float) -> Vector:
+    def precondition(self, gradient: Policy, damping: Float[Array, ""] | float) -> Vector:
         """(F + λ)⁻¹ g, the natural gradient; λ is added to the products of the eigenvalues."""
         arrays, structure = jax.tree.flatten(gradient.architecture.unflatten(gradient.parameters))
         natural = [
@@ -112,7 +114,9 @@ def require_factors(architecture: Architecture) -> None:
         ) from error
 
 
-def trust_region_scale(direction: Vector, gradient: Vector, learning_rate: float, kl_target: float) -> Float[Array, ""]:
+def trust_region_scale(
+    direction: Vector, gradient: Vector, learning_rate: Float[Array, ""] | float, kl_target: Float[Array, ""] | float
+) -> Float[Array, ""]:
     """ν = min(1, √(δ/q)) with q = lr² ⟨direction, gradient⟩, about twice the KL divergence of a step lr·direction.
 
     >>> trust_region_scale(jnp.array([2.0]), jnp.array([2.0]), learning_rate=0.5, kl_target=0.25)
@@ -241,7 +245,7 @@ def _eigh(matrix: Square) -> tuple[Float[Array, " size"], Square]:
     return values, vectors
 
 
-def _solve(inputs: Factor, outputs: Factor, gradient: Matrix, damping: float) -> Matrix:
+def _solve(inputs: Factor, outputs: Factor, gradient: Matrix, damping: Float[Array, ""] | float) -> Matrix:
     """Q_A [(Q_Aᵀ X Q_G) / (d_A d_Gᵀ + λ)] Q_Gᵀ; in full precision, for it divides by what may be a small number."""
     with jax.default_matmul_precision("highest"):
         turned = inputs.vectors.T @ gradient @ outputs.vectors

@@ -23,7 +23,8 @@ from trustax.runtime.collect import HostCollector, collect
 from trustax.runtime.compilation import release_memory, without_garbage_collection
 from trustax.runtime.devices import Placement
 from trustax.runtime.episodes import EpisodeWindow, FinishedEpisodes
-from trustax.runtime.state import RunState, preprocessing_of
+from trustax.runtime.state import RunState, learner_values, preprocessing_of
+from trustax.settings import with_values
 from trustax.types import Metrics, Progress, Rollout
 
 
@@ -46,6 +47,7 @@ class Iteration:
         preprocessing = preprocessing_of(run)
         self._compiled = isinstance(environment, CompiledEnvironment)
         self.placement = Placement(run.num_seeds, collect_on_cpu=getattr(environment, "on_cpu", False))
+        self._values = jax.device_put(learner_values(run), self.placement.learners)
         self._keys = jax.jit(partial(_keys, run.horizon))
         self._learn = self.placement.learn(partial(_learn, run.algorithm), donate=(0,))
         self._log_rollout = self.placement.collect(_log_rollout, donate=(0,))
@@ -67,7 +69,7 @@ class Iteration:
             *_, rollout, finished = traced.out_info
             progress = Progress(state.iteration, state.iteration)
             # The largest one first: a compiler's memory is the peak of a small run.
-            self._learn = self._learn.lower(state.learner, rollout, learn_keys, progress).compile()
+            self._learn = self._learn.lower(state.learner, rollout, learn_keys, self._values, progress).compile()
             release_memory()
             self._collect = traced.lower().compile()
             self._log_rollout = self._log_rollout.lower(state.episodes, rollout, finished).compile()
@@ -85,7 +87,7 @@ class Iteration:
         if self.placement.is_split:
             rollout = jax.device_put(rollout, self.placement.learners)
         progress = Progress(state.iteration, jnp.asarray(num_iterations, jnp.int32))
-        learner, update_row = self._learn(state.learner, rollout, learn_keys, progress)
+        learner, update_row = self._learn(state.learner, rollout, learn_keys, self._values, progress)
         metrics = _on_host(rollout_row) | _on_host(update_row)
         learnt = time.perf_counter()
         state = dataclasses.replace(
@@ -156,13 +158,18 @@ def _rollout_metrics(episodes: EpisodeWindow, rollout: Rollout, knows_success: b
 
 
 def _learn(
-    algorithm: Algorithm, learner: Any, rollout: Rollout, keys: Key[Array, " seed"], progress: Progress
+    algorithm: Algorithm,
+    learner: Any,
+    rollout: Rollout,
+    keys: Key[Array, " seed"],
+    values: dict[str, Float[Array, " seed"]],
+    progress: Progress,
 ) -> tuple[Any, MetricRow]:
-    def of_seed(learner: Any, rollout: Rollout, key: Key[Array, ""]) -> tuple[Any, MetricRow]:
-        learner, metrics = algorithm.update(learner, rollout, progress, key)
+    def of_seed(learner: Any, rollout: Rollout, key: Key[Array, ""], own: dict[str, Any]) -> tuple[Any, MetricRow]:
+        learner, metrics = with_values(algorithm, own).update(learner, rollout, progress, key)
         return learner, means(metrics)
 
-    return over_seeds(of_seed)(learner, rollout, keys)
+    return over_seeds(of_seed)(learner, rollout, keys, values)
 
 
 def _on_host(row: MetricRow) -> dict[str, np.ndarray]:

@@ -30,6 +30,7 @@ from trustax.ops.adam import AdamState, adam_init, adam_step
 from trustax.ops.distributions import Distribution
 from trustax.ops.minibatches import over_minibatches
 from trustax.ops.objectives import adapt_kl_cost, expectations, mean_kl, surrogate
+from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 CONTEXT_LIMIT = 100.0
@@ -75,35 +76,35 @@ class Virtual(NamedTuple):
 class MCPO(FirstOrder):
     """Memory-Constrained Policy Optimization (Le et al. 2022)."""
 
-    memory_size: int = 10
+    memory_size: int = setting(10, minimum=1)
     """How many past policies are remembered (N)."""
     virtual_policy: Literal["attention", "mean"] = "attention"
     """How the virtual policy is mixed from the memory: by learned attention, or as its plain mean ("Mean ψ")."""
-    trust_region_weight: Literal["adaptive"] | float = "adaptive"
+    trust_region_weight: Literal["adaptive"] | float = setting("adaptive", minimum=0, maximum=1)
     """α, the weight of the virtual trust region against the old policy's: per sample, or a constant in [0, 1]."""
     kl_cost_rule: Literal["switching", "annealed", "adaptive", "fixed"] = "switching"
     """β, the weight of both regions: the paper's switch, 1 falling to 0, a target for the KL, or constant."""
-    kl_cost_min: float = 0.01
+    kl_cost_min: PerLearner = setting(0.01, minimum=0)
     """β while the new policy is nearer to the old one than the virtual policy is (switching)."""
-    kl_cost_max: float = 10.0
+    kl_cost_max: PerLearner = setting(10.0, minimum=0, not_below="kl_cost_min")
     """β once it is farther away (switching), or where that starts if it adapts."""
-    kl_cost_max_target: float = 0.01
+    kl_cost_max_target: float = setting(0.01, minimum=0)
     """The KL divergence of old and new policy that β_max adapts to, iteration by iteration; 0 keeps kl_cost_max."""
     switch_every: Literal["epoch", "minibatch"] = "epoch"
     """When β is decided (switching): at the first minibatch of an epoch, for all of it, or at every minibatch."""
-    kl_cost: float = 1.0
+    kl_cost: PerLearner = setting(1.0, minimum=0)
     """β (fixed), or where it starts (adaptive)."""
-    kl_target: float = 0.03
+    kl_target: PerLearner = setting(0.03, minimum=0)
     """The KL divergence of old and new policy that β steers to (adaptive)."""
     write_rule: Literal["diversity", "interval"] = "diversity"
     """Remember a policy when it is farther from the virtual policy than the old one is, or at an interval."""
-    write_interval: int = 10
+    write_interval: int = setting(10, minimum=1)
     """Updates between two writes (interval)."""
     write_ties: bool = False
     """Also write at equal distance, as in Eq. 2; Algorithm 1 does not."""
     context_features: Literal["all", "half"] = "all"
     """What attention sees: all 12 features, or only distances and returns."""
-    dropout: float = 0.5
+    dropout: float = setting(0.5, minimum=0, below=1)
     """Dropout rate of the attention network while training."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> MCPOState:
@@ -149,7 +150,7 @@ class MCPO(FirstOrder):
     def _adapts_kl_cost_max(self) -> bool:
         return self.kl_cost_rule == "switching" and self.kl_cost_max_target > 0
 
-    def _adapted(self, state: MCPOState, batch: Batch, kl_target: float) -> Float[Array, ""]:
+    def _adapted(self, state: MCPOState, batch: Batch, kl_target: Float[Array, ""] | float) -> Float[Array, ""]:
         """β or β_max after an iteration, by how far the policy has moved in it."""
         kl = mean_kl(batch.old_distribution, evaluate(state.policy, batch).distribution, batch.weight)
         return adapt_kl_cost(state.kl_cost, kl, kl_target)
