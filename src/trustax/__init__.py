@@ -10,13 +10,26 @@
 __version__ = "0.1.0"
 
 from trustax.agent import Agent, load
-from trustax.algorithms import ACKTR, MCPO, MDPO, PPO, TRGPPO, TRPO, VMPO, KLAdaptive, KLFixed, register_algorithm
+from trustax.algorithms import (
+    ACKTR,
+    MCPO,
+    MDPO,
+    PPO,
+    TRGPPO,
+    TRPO,
+    VMPO,
+    Algorithm,
+    KLAdaptive,
+    KLFixed,
+    register_algorithm,
+)
 from trustax.envs import Engine, JaxEnv, make, register_engine
 from trustax.errors import TrustaxError
 from trustax.evaluation import EvaluationResult, evaluate
 from trustax.networks import register_network
 from trustax.run import Run
 from trustax.runtime.interrupt import Interrupted
+from trustax.settings import PerLearner, setting
 from trustax.storage.run_directory import load_agent
 from trustax.training import Result, train, train_run
 from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
@@ -30,6 +43,7 @@ __all__ = [
     "TRPO",
     "VMPO",
     "Agent",
+    "Algorithm",
     "BoxActions",
     "DiscreteActions",
     "Engine",
@@ -40,6 +54,7 @@ __all__ = [
     "KLAdaptive",
     "KLFixed",
     "MultiDiscreteActions",
+    "PerLearner",
     "Result",
     "Run",
     "TrustaxError",
@@ -50,6 +65,7 @@ __all__ = [
     "register_algorithm",
     "register_engine",
     "register_network",
+    "setting",
     "train",
     "train_run",
 ]
