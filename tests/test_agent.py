@@ -30,7 +30,11 @@ def trained(env: Any, kind: type = tx.MCPO, **settings: Any) -> tx.Result:
     [
         {"hidden_sizes": ["a"]},
         {"hidden_sizes": [-4]},
-        {"hidden_sizes": [4.0]},
+        {"hidden_sizes": [4.5]},
+        {"network": "os.system"},
+        {"network": 1},
+        {"activation": "softmax"},
+        {"layer_norm": "yes"},
         {"hidden_sizes": 8},
         {"spec": {"observation_shape": ["x"], "actions": {"count": 2, "start": 0}, "observation_dtype": "float32"}},
         {"spec": {"observation_shape": [3], "actions": {"count": "2", "start": 0}, "observation_dtype": "float32"}},

@@ -100,7 +100,11 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_has_the_options_that_are_shown(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_has_the_options_that_are_shown(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_module.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
     kinds = [getattr(commands, kind) for kind in ("Train", "Resume", "Evaluate", "Record", "Plot", "Check")]
     for kind in [*kinds, Reproduce, Report]:
         monkeypatch.setattr(kind, "__call__", lambda command: None)

@@ -12,10 +12,10 @@ ROOT = Path(trustax.__file__).parent
 FILES = {path: path.relative_to(ROOT.parent) for path in sorted(ROOT.rglob("*.py"))}
 PLACES = {".".join(place.with_suffix("").parts).removesuffix(".__init__"): path for path, place in FILES.items()}
 LAYERS = [
-    ["trustax.types", "trustax.errors", "trustax.ops", "trustax.networks"],
+    ["trustax.types", "trustax.errors", "trustax.settings", "trustax.ops", "trustax.networks"],
     ["trustax.algorithms"],
     ["trustax.envs"],
-    ["trustax.settings", "trustax.run", "trustax.storage.atomic"],
+    ["trustax.run", "trustax.storage.atomic"],
     ["trustax.agent", "trustax.evaluation", "trustax.runtime", "trustax.storage", "trustax.plotting", "trustax.cli"],
     ["trustax.training"],
     ["trustax.sweep"],

@@ -185,8 +185,8 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], messa
         ({"memory_size": 0}, "memory_size must be at least 1, not 0"),
         ({"discount": 1.5}, "discount must be between 0 and 1, not 1.5"),
         ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
-        ({"learning_rate": float("nan")}, "learning_rate must be a number of at least 0, not nan"),
-        ({"kl_cost_max": -1.0}, "kl_cost_max must be a number of at least 0, not -1.0"),
+        ({"learning_rate": float("nan")}, "learning_rate must be at least 0, not nan"),
+        ({"kl_cost_max": -1.0}, "kl_cost_max must be at least 0, not -1.0"),
         ({"trust_region_weight": 5.0}, "trust_region_weight must be between 0 and 1, not 5.0"),
     ],
 )
@@ -204,7 +204,7 @@ def test_hyperparameters_that_make_no_sense_are_refused(fields: dict[str, Any], 
         ({"num_epochs": 2.5}, "num_epochs must be a whole number, not 2.5"),
         ({"num_epochs": True}, "num_epochs must be a whole number, not True"),
         ({"hidden_sizes": 64}, "hidden_sizes must be a tuple of whole numbers, not 64"),
-        ({"learning_rate": "3e-4"}, "learning_rate must be a number, not '3e-4'"),
+        ({"learning_rate": "3e-4"}, "learning_rate must be a number or a tuple of numbers, not '3e-4'"),
         ({"decay_learning_rate": 1}, "decay_learning_rate must be True or False, not 1"),
     ],
 )
@@ -220,6 +220,14 @@ def test_an_older_file_means_what_it_meant_when_it_was_written() -> None:
     assert run.algorithm.switch_every == "minibatch"
     assert tx.MCPO().switch_every == "epoch"
     assert from_json(to_json(tx.Run(algorithm=tx.MCPO(), env_id="CartPole-v1"))).algorithm == tx.MCPO()
+
+
+@pytest.mark.parametrize(("decays", "schedule"), [(True, "linear"), (False, "constant")])
+@pytest.mark.parametrize("method", ["ppo", "acktr"])
+def test_an_older_file_says_whether_the_learning_rate_decays(method: str, decays: bool, schedule: str) -> None:
+    run = from_json({"algorithm": {"name": method, "decay_learning_rate": decays}, "env_id": "CartPole-v1"})
+    assert run.algorithm.learning_rate_schedule == schedule
+    assert from_json(to_json(run)) == run
 
 
 def test_numbers_may_come_as_people_and_libraries_write_them() -> None:

@@ -11,7 +11,7 @@ settings = read_settings()
 batch_size = settings.num_envs * settings.horizon
 shared = {
     "learning_rate": settings.learning_rate,
-    "decay_learning_rate": False,
+    "learning_rate_schedule": "constant",
     "num_epochs": settings.num_epochs,
     "num_minibatches": batch_size // settings.minibatch_size,
     "discount": settings.discount,

@@ -10,17 +10,38 @@
 __version__ = "0.1.0"
 
 from trustax.agent import Agent
-from trustax.algorithms import ACKTR, MCPO, MDPO, PPO, TRGPPO, TRPO, VMPO, Algorithm, KLAdaptive, KLFixed
-from trustax.envs import make
+from trustax.algorithms import (
+    ACKTR,
+    MCPO,
+    MDPO,
+    PPO,
+    TRGPPO,
+    TRPO,
+    VMPO,
+    Algorithm,
+    KLAdaptive,
+    KLFixed,
+    register_algorithm,
+)
+from trustax.envs import Engine, JaxEnv, make, register_engine
 from trustax.envs.check import check
-from trustax.envs.jax_env import JaxEnv
 from trustax.errors import TrustaxError
 from trustax.evaluation import EvaluationResult, evaluate
+from trustax.networks import register_network
 from trustax.run import Run
-from trustax.runtime.callbacks import Callback, Evaluate, KeepAgents, Progress, StopAtReturn, StopWithoutProgress
+from trustax.runtime.callbacks import (
+    Callback,
+    Evaluate,
+    KeepAgents,
+    Progress,
+    StopAtReturn,
+    StopWithoutProgress,
+    register_callback,
+)
 from trustax.runtime.interrupt import Interrupted
 from trustax.runtime.loop import Iteration
-from trustax.storage.loggers import Logger
+from trustax.settings import PerLearner, setting
+from trustax.storage.loggers import Logger, register_logger
 from trustax.storage.run_directory import load
 from trustax.training import Result, iterations, train
 from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
@@ -38,6 +59,7 @@ __all__ = [
     "BoxActions",
     "Callback",
     "DiscreteActions",
+    "Engine",
     "EnvSpec",
     "Evaluate",
     "EvaluationResult",
@@ -49,6 +71,7 @@ __all__ = [
     "KeepAgents",
     "Logger",
     "MultiDiscreteActions",
+    "PerLearner",
     "Progress",
     "Result",
     "Run",
@@ -60,5 +83,11 @@ __all__ = [
     "iterations",
     "load",
     "make",
+    "register_algorithm",
+    "register_callback",
+    "register_engine",
+    "register_logger",
+    "register_network",
+    "setting",
     "train",
 ]

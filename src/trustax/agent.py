@@ -4,7 +4,7 @@
 work with an agent.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from trustax.errors import TrustaxError
-from trustax.networks import Architecture, Policy
+from trustax.networks import NetworkSettings, Policy, architecture_of
 from trustax.ops.observations import Part, flatten, is_structured
 from trustax.ops.running_statistics import RunningStatistics
+from trustax.settings import validated
 from trustax.storage import pytree as checkpoint
 from trustax.storage.atomic import jsonable
 from trustax.storage.manifest import CheckpointError
@@ -29,6 +30,7 @@ OBSERVATION_TYPES = ("float32", "uint8")
 class Agent:
     """A trained policy that maps observations to actions.
 
+    >>> from trustax.networks import Architecture
     >>> policy = Architecture(EnvSpec((3,), DiscreteActions(2))).init(jax.random.key(0))
     >>> agent = Agent(policy)
     >>> action, _ = agent.predict(np.zeros(3), deterministic=True)
@@ -104,7 +106,11 @@ class Agent:
         header = {
             "kind": KIND,
             "spec": spec_to_json(architecture.spec),
+            "network": architecture.network,
             "hidden_sizes": list(architecture.hidden_sizes),
+            "activation": architecture.activation,
+            "layer_norm": architecture.layer_norm,
+            "shared_torso": architecture.shared_torso,
             "normalized": self.statistics is not None,
         }
         checkpoint.save(Path(path), _tree(self.policy, self.statistics), header)
@@ -141,9 +147,16 @@ def _template(header: dict[str, Any]) -> dict[str, Any]:
     if header["kind"] != KIND:
         raise ValueError(f"it holds a {header['kind']}")
     spec = spec_from_json(header["spec"])
-    architecture = Architecture(spec, tuple(header["hidden_sizes"]))
+    architecture = architecture_of(_network_settings(header), spec)
     statistics = partial(RunningStatistics.init, spec.observation_shape) if header["normalized"] else lambda: None
     return jax.eval_shape(lambda: _tree(architecture.init(jax.random.key(0)), statistics()))
+
+
+def _network_settings(header: dict[str, Any]) -> NetworkSettings:
+    """The settings of an agent's network; agents of earlier versions have those of the default network."""
+    names = [field.name for field in fields(NetworkSettings)]
+    known = {name: header[name] for name in names if name in header or name == "hidden_sizes"}
+    return NetworkSettings(**validated(NetworkSettings, known))
 
 
 def _tree(policy: Policy, statistics: RunningStatistics | None) -> dict[str, Any]:

@@ -20,3 +20,43 @@ def similar_or_all(name: str, known: Iterable[str], count: int = 3, cutoff: floa
     known = list(known)
     similar = difflib.get_close_matches(name, known, n=count, cutoff=cutoff)
     return f"did you mean {' or '.join(similar)}?" if similar else f"choose one of {', '.join(known)}"
+
+
+OTHER_NAMES = {
+    "gamma": "discount",
+    "lr": "learning_rate",
+    "n_steps": "horizon, an argument of train",
+    "num_steps": "horizon, an argument of train",
+    "n_envs": "num_envs",
+    "n_epochs": "num_epochs",
+    "update_epochs": "num_epochs",
+    "batch_size": "num_minibatches: a minibatch holds num_envs * horizon / num_minibatches samples",
+    "minibatch_size": "num_minibatches: a minibatch holds num_envs * horizon / num_minibatches samples",
+    "ent_coef": "entropy_cost",
+    "vf_coef": "value_cost",
+    "clip_coef": "clip_range",
+    "clip_range_vf": "value_clip_range",
+    "max_grad_norm": "max_gradient_norm",
+    "anneal_lr": "learning_rate_schedule",
+    "target_kl": "kl_target",
+    "net_arch": "hidden_sizes",
+    "norm_obs": "normalize_observations",
+    "norm_reward": "normalize_rewards",
+    "tensorboard_log": "run_dir: TensorBoard events are written there",
+    "verbose": "quiet",
+    "callback": "callbacks",
+    "env_id": "env, the second argument",
+}
+"""What users of Stable-Baselines3 and CleanRL type first, with our name for it."""
+
+
+def refuse_unknown(function: str, unknown: Iterable[str], known: Iterable[str]) -> None:
+    """Answer a keyword that does not exist with the name that was probably meant.
+
+    >>> refuse_unknown("train", ["n_envs"], ["num_envs"])
+    Traceback (most recent call last):
+    trustax.errors.TrustaxError: train has no argument 'n_envs'; here it is called num_envs
+    """
+    for name in unknown:
+        hint = f"here it is called {OTHER_NAMES[name]}" if name in OTHER_NAMES else similar_or_all(name, known)
+        raise TrustaxError(f"{function} has no argument {name!r}; {hint}")

@@ -9,7 +9,9 @@ from typing import Any, Generic, TypeVar
 
 from trustax.algorithms import ALGORITHMS, Algorithm, name_of
 from trustax.errors import TrustaxError
-from trustax.settings import validated
+from trustax.networks import NETWORKS, NetworkSettings
+from trustax.networks.registry import AUTO
+from trustax.settings import per_learner_values, setting, validated
 from trustax.storage.atomic import jsonable, write_atomic
 
 RUN_FILE = "run.json"
@@ -19,6 +21,12 @@ ADDED_LATER = {
     "switch_every": "minibatch",
     "kl_cost_max_target": 0.0,
     "kl_estimator": "exact",
+    "network": "auto",
+    "activation": "tanh",
+    "layer_norm": False,
+    "shared_torso": False,
+    "learning_rate_schedule": "linear",
+    "clip_range_schedule": "constant",
 }
 """Fields that files of earlier versions lack, with the value that those versions implied."""
 
@@ -33,15 +41,15 @@ class Run(Generic[SomeAlgorithm]):
     """The algorithm with its hyperparameters."""
     env_id: str
     """A Gymnasium id; the prefix native:, envpool:, gymnasium: or gymnax: selects an engine."""
-    total_timesteps: int = 1_000_000
+    total_timesteps: int = setting(1_000_000, minimum=1)
     """Environment steps per seed, rounded down to a multiple of num_envs * horizon; at least one iteration."""
-    num_seeds: int = 1
+    num_seeds: int = setting(1, minimum=1)
     """Number of independent learners, trained in parallel."""
     seed: int = 0
     """Seed of the first learner; the others use the seeds that follow."""
-    num_envs: int = 4
+    num_envs: int = setting(4, minimum=1)
     """Number of environments per learner."""
-    horizon: int = 2048
+    horizon: int = setting(2048, minimum=1)
     """Steps per environment in one iteration (T in the paper)."""
     normalize_observations: bool = True
     """Standardize observations with running statistics; images are never normalized."""
@@ -49,7 +57,7 @@ class Run(Generic[SomeAlgorithm]):
     """Divide rewards by the running standard deviation of the discounted return. Reported returns are always raw."""
     bootstrap_truncation: bool = True
     """Bootstrap from the value of the last state at a time limit. False treats a time limit as a termination."""
-    restart_interval: int = 0
+    restart_interval: int = setting(0, minimum=0)
     """Iterations between restarts of environments that cannot be saved, to resume exactly; 0 means never."""
 
     def __post_init__(self) -> None:
@@ -58,10 +66,18 @@ class Run(Generic[SomeAlgorithm]):
         settings = vars(self.algorithm)
         if (checked := validated(type(self.algorithm), settings)) != settings:
             object.__setattr__(self, "algorithm", type(self.algorithm)(**checked))
+        if isinstance(self.algorithm, NetworkSettings) and self.algorithm.network != AUTO:
+            NETWORKS.find(self.algorithm.network)
         for name, value in validated(Run, vars(self)).items():
             object.__setattr__(self, name, value)
         if not 0 <= self.seed <= 2**32 - self.num_seeds:
             raise TrustaxError(f"seed must be between 0 and 2**32 - num_seeds, not {self.seed}")
+        for name, values in per_learner_values(self.algorithm).items():
+            if len(values) != self.num_seeds:
+                raise TrustaxError(
+                    f"{name} has {len(values)} values, but num_seeds is {self.num_seeds}; give one value for all "
+                    f"learners, or one for each"
+                )
         minibatches = getattr(self.algorithm, "num_minibatches", 1)
         if minibatches > self.batch_size:
             raise TrustaxError(
@@ -106,11 +122,22 @@ def from_json(values: Any) -> Run:
     try:
         values = dict(values)
         settings = dict(values.pop("algorithm"))
-        algorithm = ALGORITHMS[settings.pop("name")]
-        settings = _added_later(algorithm) | settings
+        algorithm = ALGORITHMS.find(settings.pop("name"))
+        settings = _added_later(algorithm) | _renamed(algorithm, settings)
         return Run(algorithm=algorithm(**validated(algorithm, settings)), **_added_later(Run) | values)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise TrustaxError(f"not a Trustax run: {error}") from error
+
+
+def _renamed(algorithm: type, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings under their present names: earlier versions knew a linear learning rate or none."""
+    if "decay_learning_rate" not in settings or hasattr(algorithm, "decay_learning_rate"):
+        return settings
+    settings = dict(settings)
+    decays = settings.pop("decay_learning_rate")
+    if not isinstance(decays, bool):
+        raise TrustaxError(f"decay_learning_rate must be True or False, not {decays!r}")
+    return {"learning_rate_schedule": "linear" if decays else "constant"} | settings
 
 
 def _added_later(kind: type) -> dict[str, Any]:

@@ -1,30 +1,170 @@
-"""Whether settings make sense: the kind that a field is annotated with, and the range that goes with its name."""
+"""Settings: the kinds and ranges of their values, and the registries of the names that may stand in them."""
 
-from collections.abc import Callable, Iterable
+import copy
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from math import inf
 from numbers import Real
 from types import UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    Self,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from trustax.errors import TrustaxError, similar_or_all
+from trustax.errors import TrustaxError, refuse_unknown, similar_or_all
 
-COUNTS = [
-    "total_timesteps",
-    "num_seeds",
-    "num_envs",
-    "horizon",
-    "memory_size",
-    "num_epochs",
-    "num_minibatches",
-    "write_interval",
-    "cg_iterations",
-    "line_search_steps",
-    "value_iterations",
-    "value_epochs",
-    "eigen_interval",
-]
-FRACTIONS = ["discount", "gae_lambda", "momentum", "statistics_decay", "trust_region_weight"]
-ORDERED = [("kl_cost_min", "kl_cost_max")]
-"""Pairs of which the first must not be above the second."""
+Entry = TypeVar("Entry")
+Settings = TypeVar("Settings")
+
+
+class Registry(MutableMapping[str, Entry], Generic[Entry]):
+    """Objects by name: built-in ones, registered ones, and the entry points of installed packages.
+
+    Entry points are read when a name is not found or when all names are listed, never at import. A name that comes from
+    a file can therefore only load what the user has installed or registered.
+
+    >>> colors = Registry("color", "example.colors", {"red": 0xFF0000})
+    >>> colors.register("blue", 0x0000FF)
+    >>> list(colors), colors.name_of(0x0000FF)
+    (['red', 'blue'], 'blue')
+    """
+
+    def __init__(self, kind: str, group: str, builtin: Mapping[str, Entry] | None = None) -> None:
+        self.kind = kind
+        self.group = group
+        self._builtin = frozenset(builtin or {})
+        self._entries = dict(builtin or {})
+
+    def register(self, name: str, entry: Entry) -> None:
+        """Add an object under a name; a later registration of the same name replaces an earlier one."""
+        if not isinstance(name, str) or not name or any(character.isspace() or character == ":" for character in name):
+            raise TrustaxError(f"the name of a {self.kind} must be a word without spaces and colons, not {name!r}")
+        if name in self._builtin:
+            raise TrustaxError(f"{name!r} is built in; choose another name")
+        self[name] = entry
+
+    def find(self, name: str) -> Entry:
+        """The object with this name; an unknown name raises an error that suggests similar ones."""
+        try:
+            return self[name]
+        except KeyError:
+            raise TrustaxError(f"there is no {self.kind} {name!r}; {similar_or_all(str(name), self)}") from None
+
+    def name_of(self, entry: Entry) -> str | None:
+        """The name of an object; None if it has none."""
+        for entries in (self._entries, self):
+            for name in entries:
+                if entries[name] is entry:
+                    return name
+        return None
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self._entries and name in self._entry_points:
+            self._entries[name] = self._load(self._entry_points[name])
+        return self._entries[name]
+
+    def __setitem__(self, name: str, entry: Entry) -> None:
+        self._entries[name] = entry
+
+    def __delitem__(self, name: str) -> None:
+        del self._entries[name]
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __iter__(self) -> Iterator[str]:
+        """All names. An entry point that cannot be loaded is left out with a warning: other names stay usable."""
+        for name in self._entry_points:
+            try:
+                self[name]
+            except TrustaxError as error:
+                warnings.warn(str(error), stacklevel=2)
+        return iter(list(self._entries))
+
+    @cached_property
+    def _entry_points(self) -> dict[str, EntryPoint]:
+        return {point.name: point for point in entry_points(group=self.group)}
+
+    def _load(self, point: EntryPoint) -> Entry:
+        try:
+            return point.load()
+        except Exception as error:
+            package = point.dist.name if point.dist else point.module
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise TrustaxError(f"the {self.kind} {point.name!r} of {package} cannot be loaded: {reason}") from error
+
+
+if TYPE_CHECKING:
+    PerLearner: TypeAlias = Any  # a number when it is read, a number or a tuple when it is set
+else:
+    PerLearner = float | tuple[float, ...]
+"""The annotation of a setting that may have one value for each learner: a tuple as long as `num_seeds`. It is read as a
+number, which is traced where learners differ, so an algorithm may compute with it but not branch on it."""
+
+
+class Range(NamedTuple):
+    """The values that a setting may have."""
+
+    minimum: int | float
+    maximum: int | float
+    below: int | float
+    not_below: str
+    """the name of a setting that must not be larger"""
+
+    def contains(self, value: int | float) -> bool:
+        return self.minimum <= value <= self.maximum and (value < self.below or self.below == inf)
+
+
+def setting(
+    default: Any,
+    *,
+    minimum: int | float = -inf,
+    maximum: int | float = inf,
+    below: int | float = inf,
+    not_below: str = "",
+) -> Any:
+    """A field of a dataclass of settings, with its default and its range.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Mine:
+    ...     temperature: float = setting(0.5, minimum=-1, maximum=1)
+    >>> validated(Mine, {"temperature": 2.0})
+    Traceback (most recent call last):
+    trustax.errors.TrustaxError: temperature must be between -1 and 1, not 2.0
+    """
+    return dataclasses.field(default=default, metadata={Range: Range(minimum, maximum, below, not_below)})
+
+
+class CheckedSettings:
+    """A base of dataclasses of settings: names and values are checked when an object is made.
+
+    >>> from trustax.algorithms import PPO
+    >>> PPO(gamma=0.9)
+    Traceback (most recent call last):
+    trustax.errors.TrustaxError: PPO has no argument 'gamma'; here it is called discount
+    """
+
+    def __new__(cls, *positional: Any, **settings: Any) -> Self:
+        known = getattr(cls, "__dataclass_fields__", {})
+        refuse_unknown(cls.__name__, [name for name in settings if name not in known], known)
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        for name, value in validated(type(self), vars(self)).items():
+            object.__setattr__(self, name, value)
 
 
 def validated(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
@@ -36,11 +176,9 @@ def validated(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
     """
     kinds = get_type_hints(kind)
     fitting = {name: _fitting(name, value, kinds.get(name)) for name, value in settings.items()}
-    for name, value in fitting.items():
-        _check_range(name, value)
-    for low, high in ORDERED:
-        if low in fitting and high in fitting and fitting[low] > fitting[high]:
-            raise TrustaxError(f"{low} must not be above {high}, but {fitting[low]} is above {fitting[high]}")
+    for field in getattr(kind, "__dataclass_fields__", {}).values():
+        if field.name in fitting and Range in field.metadata:
+            _check_range(field.name, fitting, field.metadata[Range])
     return fitting
 
 
@@ -79,6 +217,11 @@ def _whole_numbers(value: Any) -> tuple[int, ...] | None:
     return None if None in entries else tuple(entries)  # type: ignore[arg-type]
 
 
+def _numbers(value: Any) -> tuple[float, ...] | None:
+    entries = [_number(entry) for entry in value] if isinstance(value, list | tuple) else [None]
+    return None if None in entries else tuple(entries)  # type: ignore[arg-type]
+
+
 class Kind(NamedTuple):
     """A kind of settings: what people call it, and a value of it in Python's own type, or None if it is no such."""
 
@@ -92,61 +235,47 @@ KINDS = {
     float: Kind("a number", _number),
     str: Kind("a text", lambda value: value if isinstance(value, str) else None),
     tuple[int, ...]: Kind("a tuple of whole numbers", _whole_numbers),
+    tuple[float, ...]: Kind("a tuple of numbers", _numbers),
 }
 """The plain kinds, by their annotations; choices are told by their own names."""
 
 
-def _check_range(name: str, value: Any) -> None:
-    """One vocabulary for all methods, so one table of what makes sense."""
-    if name in COUNTS and value < 1:
-        raise TrustaxError(f"{name} must be at least 1, not {value}")
-    if name in FRACTIONS and not isinstance(value, str) and not 0 <= value <= 1:
-        raise TrustaxError(f"{name} must be between 0 and 1, not {value}")
-    if name == "dropout" and not 0 <= value < 1:
-        raise TrustaxError(f"dropout must be at least 0 and less than 1, not {value}")
-    if name == "restart_interval" and value < 0:
-        raise TrustaxError(f"restart_interval must be at least 0, not {value}")
-    if name == "hidden_sizes" and not all(width >= 1 for width in value):
-        raise TrustaxError(f"hidden_sizes must be at least 1 each, not {value}")
-    if isinstance(value, float) and name != "initial_log_std" and not value >= 0:
-        raise TrustaxError(f"{name} must be a number of at least 0, not {value}")
+def _check_range(name: str, settings: dict[str, Any], allowed: Range) -> None:
+    """Refuse a value out of its range; of a tuple, each entry must be in it."""
+    value = settings[name]
+    entries = value if isinstance(value, tuple) else () if isinstance(value, str) else (value,)
+    if not all(allowed.contains(entry) for entry in entries):
+        each = " each" if isinstance(value, tuple) else ""
+        raise TrustaxError(f"{name} must be {_described(allowed)}{each}, not {value}")
+    if allowed.not_below in settings:
+        low = settings[allowed.not_below]
+        lows = low if isinstance(low, tuple) else (low,)
+        pairs = zip(lows * len(entries), entries * len(lows), strict=False)
+        if any(low_entry > entry for low_entry, entry in pairs):
+            raise TrustaxError(f"{allowed.not_below} must not be above {name}, but {low} is above {value}")
 
 
-OTHER_NAMES = {
-    "gamma": "discount",
-    "lr": "learning_rate",
-    "n_steps": "horizon, an argument of train",
-    "num_steps": "horizon, an argument of train",
-    "n_envs": "num_envs",
-    "n_epochs": "num_epochs",
-    "update_epochs": "num_epochs",
-    "batch_size": "num_minibatches: a minibatch holds num_envs * horizon / num_minibatches samples",
-    "minibatch_size": "num_minibatches: a minibatch holds num_envs * horizon / num_minibatches samples",
-    "ent_coef": "entropy_cost",
-    "vf_coef": "value_cost",
-    "clip_coef": "clip_range",
-    "clip_range_vf": "value_clip_range",
-    "max_grad_norm": "max_gradient_norm",
-    "anneal_lr": "decay_learning_rate",
-    "target_kl": "kl_target",
-    "net_arch": "hidden_sizes",
-    "norm_obs": "normalize_observations",
-    "norm_reward": "normalize_rewards",
-    "tensorboard_log": "run_dir: TensorBoard events are written there",
-    "verbose": "quiet",
-    "callback": "callbacks",
-    "env_id": "env, the second argument",
-}
-"""What users of Stable-Baselines3 and CleanRL type first, with our name for it."""
+def _described(allowed: Range) -> str:
+    if allowed.maximum < inf:
+        return f"between {allowed.minimum:g} and {allowed.maximum:g}"
+    return f"at least {allowed.minimum:g}" + (f" and less than {allowed.below:g}" if allowed.below < inf else "")
 
 
-def refuse_unknown(function: str, unknown: Iterable[str], known: Iterable[str]) -> None:
-    """Answer a keyword that does not exist with the name that was probably meant.
+def per_learner_values(settings: Any) -> dict[str, tuple[float, ...]]:
+    """The settings that have one value for each learner.
 
-    >>> refuse_unknown("train", ["n_envs"], ["num_envs"])
-    Traceback (most recent call last):
-    trustax.errors.TrustaxError: train has no argument 'n_envs'; here it is called num_envs
+    >>> from trustax.algorithms import PPO
+    >>> per_learner_values(PPO(learning_rate=(1e-4, 1e-3), hidden_sizes=(64, 64)))
+    {'learning_rate': (0.0001, 0.001)}
     """
-    for name in unknown:
-        hint = f"here it is called {OTHER_NAMES[name]}" if name in OTHER_NAMES else similar_or_all(name, known)
-        raise TrustaxError(f"{function} has no argument {name!r}; {hint}")
+    mapped = [name for name, kind in get_type_hints(type(settings)).items() if kind == PerLearner]
+    values = {name: getattr(settings, name) for name in mapped}
+    return {name: value for name, value in values.items() if isinstance(value, tuple)}
+
+
+def with_values(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """A copy of settings with other values, which may be traced arrays."""
+    changed = copy.copy(settings)
+    for name, value in values.items():
+        object.__setattr__(changed, name, value)
+    return changed

@@ -10,13 +10,12 @@ import numpy as np
 from trustax.agent import Agent
 from trustax.algorithms import Algorithm
 from trustax.envs import Environment
-from trustax.errors import TrustaxError
+from trustax.errors import TrustaxError, refuse_unknown
 from trustax.ops.metrics import RETURN, STEP, Record, finite_values
 from trustax.run import Run
 from trustax.runtime.callbacks import Callback, Callbacks
 from trustax.runtime.loop import Iteration, TrainingLoop
 from trustax.runtime.state import RunState
-from trustax.settings import refuse_unknown
 from trustax.storage.loggers import Logger
 from trustax.storage.run_directory import agent_of, as_dict
 

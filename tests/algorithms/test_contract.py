@@ -18,6 +18,7 @@ import pytest
 from tests.probes import PROBES, QUICK_COMPILE, SPECS, operation_by_operation, random_rollout
 from trustax.algorithms import ALGORITHMS, Algorithm
 from trustax.algorithms.first_order import FirstOrder
+from trustax.networks import mlp, register_network
 from trustax.ops.distributions import DiagonalGaussian
 from trustax.training import train
 from trustax.types import EnvSpec, MultiDiscreteActions, Progress, Rollout
@@ -26,6 +27,8 @@ TINY = {"num_epochs": 1, "value_epochs": 1, "num_minibatches": 2, "hidden_sizes"
 HORIZON, NUM_ENVS = 6, 3
 KEY = jax.random.key(0)
 FIELDS = [(name, field.name) for name, kind in ALGORITHMS.items() for field in dataclasses.fields(kind)]
+
+register_network("contract", lambda key, spec, **settings: mlp(key, spec, **settings | {"activation": "elu"}))
 
 every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
 others_are_slow = pytest.mark.parametrize(
@@ -52,7 +55,9 @@ class Change(NamedTuple):
 
 CHANGES = {
     "learning_rate": Change((1e-3,)),
-    "decay_learning_rate": Change((False,)),
+    "learning_rate_schedule": Change(("constant", "cosine", "piecewise")),
+    "schedule_boundaries": Change(((0.1,),), {"learning_rate_schedule": "piecewise"}),
+    "clip_range_schedule": Change(("linear",), {"clip_range": 1e-3}),
     "num_epochs": Change((2,)),
     "num_minibatches": Change((1,)),
     "discount": Change((0.5,)),
@@ -62,6 +67,10 @@ CHANGES = {
     "entropy_cost": Change((0.1,)),
     "max_gradient_norm": Change((1e-4,)),
     "hidden_sizes": Change(((5,), (4, 4))),
+    "network": Change(("contract",)),
+    "activation": Change(("relu",)),
+    "layer_norm": Change((True,)),
+    "shared_torso": Change((True,)),
     "clip_range": Change((1e-4,)),
     "memory_size": Change((2,)),
     "virtual_policy": Change(("mean",)),

@@ -219,7 +219,7 @@ def test_gymnax_requires_its_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_training_resumes_bit_for_bit(tmp_path: Path) -> None:
     def run(folder: Path, steps: int, resume: bool = False) -> Any:
         settings = {"num_envs": 4, "horizon": 32, "total_timesteps": steps, "num_seeds": 2, "quiet": True}
-        algorithm = tx.PPO(num_epochs=1, num_minibatches=2, hidden_sizes=(8,), decay_learning_rate=False)
+        algorithm = tx.PPO(num_epochs=1, num_minibatches=2, hidden_sizes=(8,), learning_rate_schedule="constant")
         return tx.train(algorithm, "gymnax:Breakout-MinAtar", run_dir=folder, resume=resume, **settings)
 
     whole = run(tmp_path / "whole", 256)

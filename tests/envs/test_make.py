@@ -1,15 +1,19 @@
 """The choice of the engine, and the errors for bad input."""
 
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import pytest
 
 from tests.envs.test_gymnasium import Scripted
-from trustax.envs import HostAdapter, JaxEnv, VectorizedJaxEnv, engine_of, make
+from trustax.envs import ENGINES, HostAdapter, JaxEnv, VectorizedJaxEnv, engine_of, make, register_engine
+from trustax.envs.engines import bare_id, imports_module, is_resumable
 from trustax.envs.gymnasium import GymnasiumHost
 from trustax.envs.jax.cartpole import CartPole
+from trustax.envs.registry import require_engine
 from trustax.errors import TrustaxError
 
 
@@ -71,6 +75,48 @@ def test_a_module_may_register_the_environment() -> None:
     assert engine_of(name) == "gymnasium"
     assert make(name, [0], 1).spec.observation_shape == (2,)
     assert "no_such_module" in error_message("gymnasium:no_such_module:Some-v0")
+
+
+def test_a_module_needs_no_prefix_and_is_not_imported_to_find_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "module_of_envs.py").write_text("raise RuntimeError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert engine_of("module_of_envs:Mine-v0") == engine_of("module_of_envs.part:Mine-v0") == "gymnasium"
+    assert imports_module("module_of_envs:Mine-v0")
+    assert make("gymnasium.envs:MountainCar-v0", [0], 1).spec.observation_shape == (2,)
+
+
+class Mine:
+    """An engine with one environment, known by any number: the length of its episodes."""
+
+    name = "mine"
+    resumable = True
+
+    def ids(self) -> list[str]:
+        return ["5"]
+
+    def has(self, env_id: str) -> bool:
+        return env_id.isdigit()
+
+    def make(self, env_id: str, seeds: Sequence[int], num_envs: int, compiled: bool) -> VectorizedJaxEnv:
+        return VectorizedJaxEnv(CartPole(time_limit=int(env_id)), seeds, num_envs)
+
+
+def test_a_registered_engine_runs_what_has_its_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ENGINES, "_entries", dict(ENGINES))
+    register_engine("mine", Mine())
+    assert engine_of("mine:7") == "mine"
+    assert is_resumable("mine:7")
+    assert bare_id("mine:7") == "7"
+    assert not imports_module("mine:7")
+    assert isinstance(make("mine:7", [0], 2), VectorizedJaxEnv)
+    assert isinstance(make("mine:7", [0], 2, compiled=False), HostAdapter)
+    assert error_message("mine:seven") == "mine has no environment 'seven'"
+    with pytest.raises(TrustaxError, match="'native' is built in"):
+        register_engine("native", Mine())
+    with pytest.raises(TrustaxError, match="the engine 'bad' has no name, resumable, ids, has, make"):
+        require_engine("bad", object())
 
 
 def test_errors_about_unknown_ids_suggest_similar_ones() -> None:

@@ -97,12 +97,12 @@ def test_long_curves_are_thinned_to_keep_the_page_small(tmp_path: Path) -> None:
 
 def test_labels_distinguish_outcomes() -> None:
     run = outcome().run
-    constant = replace(run, algorithm=replace(run.algorithm, decay_learning_rate=False))
+    constant = replace(run, algorithm=replace(run.algorithm, learning_rate_schedule="constant"))
     shorter = replace(run, total_timesteps=250_000)
     made = [outcome(), outcome(run=constant), outcome(run=shorter), outcome(where="hopper")]
     assert outcome_labels(made) == [
         "MCPO N=10, 1M steps",
-        "MCPO N=10, decay_learning_rate=False",
+        "MCPO N=10, learning_rate_schedule=constant",
         "MCPO N=10, 250k steps",
         "MCPO N=10",
     ]

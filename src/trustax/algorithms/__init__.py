@@ -11,8 +11,9 @@ from trustax.algorithms.trgppo import TRGPPO
 from trustax.algorithms.trpo import TRPO
 from trustax.algorithms.vmpo import VMPO
 from trustax.errors import TrustaxError
+from trustax.settings import Registry
 
-ALGORITHMS: dict[str, type] = {
+BUILTIN: dict[str, type] = {
     "mcpo": MCPO,
     "ppo": PPO,
     "kl-fixed": KLFixed,
@@ -23,20 +24,32 @@ ALGORITHMS: dict[str, type] = {
     "trgppo": TRGPPO,
     "acktr": ACKTR,
 }
-"""All algorithms, by their names on the command line and in files."""
+
+ALGORITHMS: Registry[type] = Registry("algorithm", "trustax.algorithms", BUILTIN)
+"""Every method by its name on the command line and in files; `trustax.algorithms` is the entry-point group."""
+
+
+def register_algorithm(name: str, algorithm: type) -> None:
+    """Give an algorithm a name, so that the command line, `run.json` and `resume` know it.
+
+    `algorithm` is a frozen dataclass with the methods of `Algorithm`.
+    """
+    members = {*dir(algorithm), *getattr(algorithm, "__dataclass_fields__", {})}
+    if not isinstance(algorithm, type) or not {"discount", "init", "update"} <= members:
+        raise TrustaxError(f"an algorithm is a dataclass with discount, init and update, not {algorithm!r}")
+    ALGORITHMS.register(name, algorithm)
 
 
 def name_of(algorithm: Algorithm) -> str:
-    """The name of an algorithm in `ALGORITHMS`.
+    """The name under which an algorithm is registered.
 
     >>> name_of(PPO())
     'ppo'
     """
-    for name, registered in ALGORITHMS.items():
-        if type(algorithm) is registered:
-            return name
-    kind = type(algorithm).__name__
-    raise TrustaxError(f"{kind} has no name yet; give it one: trustax.algorithms.ALGORITHMS['my-method'] = {kind}")
+    if (name := ALGORITHMS.name_of(type(algorithm))) is not None:
+        return name
+    own = type(algorithm).__name__
+    raise TrustaxError(f"{own} has no name yet; give it one: trustax.register_algorithm('my-method', {own})")
 
 
 __all__ = [
@@ -52,4 +65,5 @@ __all__ = [
     "KLAdaptive",
     "KLFixed",
     "name_of",
+    "register_algorithm",
 ]

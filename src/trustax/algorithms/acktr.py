@@ -21,9 +21,11 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
 from trustax.algorithms.batch import Batch, make_batch
-from trustax.networks import Architecture, Policy
-from trustax.ops.kfac import KroneckerFactors, fisher_factors, trust_region_scale
+from trustax.networks import NetworkSettings, Policy, architecture_of
+from trustax.ops.kfac import KroneckerFactors, fisher_factors, require_factors, trust_region_scale
 from trustax.ops.objectives import expectation, explained_variance, mean_entropy, mean_kl, squared_error
+from trustax.ops.schedules import Schedule, schedule_factor
+from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
@@ -36,38 +38,39 @@ class ACKTRState(eqx.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ACKTR:
+class ACKTR(NetworkSettings):
     """Actor-critic using Kronecker-factored trust region (Wu et al. 2017)."""
 
-    learning_rate: float = 0.25
+    learning_rate: PerLearner = setting(0.25, minimum=0)
     """Initial step size, once momentum has built up (η)."""
-    decay_learning_rate: bool = True
-    """Decay the learning rate linearly to zero over the run; the trust region always uses η."""
-    momentum: float = 0.9
+    learning_rate_schedule: Schedule = "linear"
+    """How the learning rate changes over the run; the trust region is measured at η all along."""
+    schedule_boundaries: tuple[float, ...] = setting((0.5, 0.75), minimum=0, maximum=1)
+    """Fractions of the run at which a piecewise schedule is divided by ten."""
+    momentum: PerLearner = setting(0.9, minimum=0, maximum=1)
     """Momentum of the steps; a new direction enters with learning_rate * (1 - momentum)."""
-    kl_target: float = 0.01
+    kl_target: PerLearner = setting(0.01, minimum=0)
     """Trust region of a step (δ): 0.01 in the tables of the MCPO paper, 0.001 in widely used code."""
-    damping: float = 0.01
+    damping: PerLearner = setting(0.01, minimum=0)
     """Added to the eigenvalues of the Fisher information (λ)."""
-    statistics_decay: float = 0.99
+    statistics_decay: PerLearner = setting(0.99, minimum=0, maximum=1)
     """Decay of the running averages of the Kronecker factors, per iteration."""
-    eigen_interval: int = 10
+    eigen_interval: int = setting(10, minimum=1)
     """Iterations between eigendecompositions of the Kronecker factors."""
-    value_noise: float = 1.0
+    value_noise: PerLearner = setting(1.0, minimum=0)
     """Standard deviation of the sampled values in the Fisher information."""
-    discount: float = 0.99
+    discount: float = setting(0.99, minimum=0, maximum=1)
     """Discount factor γ."""
-    gae_lambda: float = 0.95
+    gae_lambda: PerLearner = setting(0.95, minimum=0, maximum=1)
     """λ of generalized advantage estimation."""
-    value_cost: float = 0.5
+    value_cost: PerLearner = setting(0.5, minimum=0)
     """Weight of the value loss (c₁)."""
-    entropy_cost: float = 0.01
+    entropy_cost: PerLearner = setting(0.01, minimum=0)
     """Weight of the entropy bonus (c₂)."""
-    hidden_sizes: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers of actor and critic; image networks have their own."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ACKTRState:
-        policy = Architecture(spec, self.hidden_sizes).init(key)
+        policy = architecture_of(self, spec).init(key)
+        require_factors(policy.architecture)
         return ACKTRState(policy, jnp.zeros_like(policy.parameters), KroneckerFactors.init(policy.architecture))
 
     def update(
@@ -85,7 +88,8 @@ class ACKTR:
         scale = trust_region_scale(direction, gradient.parameters, self.learning_rate, self.kl_target)
 
         velocity = self.momentum * state.velocity + scale * direction
-        learning_rate = self.learning_rate * (progress.remaining if self.decay_learning_rate else 1.0)
+        factor = schedule_factor(self.learning_rate_schedule, progress, self.schedule_boundaries)
+        learning_rate = self.learning_rate * factor
         parameters = state.policy.parameters - learning_rate * (1 - self.momentum) * velocity
         policy = Policy(parameters, state.policy.architecture)
 

@@ -36,7 +36,7 @@ class Evaluation(eqx.Module):
     ratio: Float[Array, " batch"]
 
 
-def make_batch(policy: Policy, rollout: Rollout, discount: float, gae_lambda: float) -> Batch:
+def make_batch(policy: Policy, rollout: Rollout, discount: float, gae_lambda: Float[Array, ""] | float) -> Batch:
     """Evaluate the policy that collected the rollout, and compute advantages and value targets.
 
     Advantages are standardized once over the rollout; the value target is G = Â + V_old with the unstandardized Â.

@@ -11,44 +11,46 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
 from trustax.algorithms.batch import Batch, Evaluation, evaluate
-from trustax.networks import Architecture, Policy
+from trustax.networks import NetworkSettings, Policy, architecture_of
 from trustax.ops.adam import AdamState, adam_init, adam_step
 from trustax.ops.minibatches import over_minibatches
 from trustax.ops.objectives import clipped_value_error, expectations, explained_variance
+from trustax.ops.schedules import Schedule, schedule_factor
+from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstOrder:
+class FirstOrder(NetworkSettings):
     """The settings of every method that takes Adam steps on minibatches. Settings only: no method is inherited."""
 
-    learning_rate: float = 3e-4
+    learning_rate: PerLearner = setting(3e-4, minimum=0)
     """Step size of Adam at the start."""
-    decay_learning_rate: bool = True
-    """Decay the learning rate linearly to zero over the run."""
-    num_epochs: int = 10
+    learning_rate_schedule: Schedule = "linear"
+    """How the learning rate changes over the run: linear and cosine fall to 0, piecewise falls in steps."""
+    schedule_boundaries: tuple[float, ...] = setting((0.5, 0.75), minimum=0, maximum=1)
+    """Fractions of the run at which a piecewise schedule is divided by ten."""
+    num_epochs: int = setting(10, minimum=1)
     """Passes over each rollout (K in the paper)."""
-    num_minibatches: int = 64
+    num_minibatches: int = setting(64, minimum=1)
     """Minibatches in each pass; one holds num_envs * horizon / num_minibatches samples."""
-    discount: float = 0.99
+    discount: float = setting(0.99, minimum=0, maximum=1)
     """Discount factor γ."""
-    gae_lambda: float = 0.95
+    gae_lambda: PerLearner = setting(0.95, minimum=0, maximum=1)
     """λ of generalised advantage estimation."""
-    value_cost: float = 0.5
+    value_cost: PerLearner = setting(0.5, minimum=0)
     """Weight of the value loss (c₁)."""
-    value_clip_range: float = 0.2
+    value_clip_range: PerLearner = setting(0.2, minimum=0)
     """How far a value may move from its old one before its loss is clipped."""
-    entropy_cost: float = 0.0
+    entropy_cost: PerLearner = setting(0.0, minimum=0)
     """Weight of the entropy bonus (c₂)."""
-    max_gradient_norm: float = 0.5
+    max_gradient_norm: PerLearner = setting(0.5, minimum=0)
     """Gradients are scaled down to this global norm."""
-    hidden_sizes: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers of actor and critic; image networks have their own."""
 
     def learning_rate_at(self, progress: Progress) -> Float[Array, ""]:
         """The step size of one iteration."""
-        remaining = progress.remaining if self.decay_learning_rate else 1.0
-        return jnp.asarray(self.learning_rate * remaining, jnp.float32)
+        factor = schedule_factor(self.learning_rate_schedule, progress, self.schedule_boundaries)
+        return jnp.asarray(self.learning_rate * factor, jnp.float32)
 
 
 class ActorCritic(eqx.Module):
@@ -67,7 +69,7 @@ def init_actor_critic(
     settings: FirstOrder, key: Key[Array, ""], spec: EnvSpec, initial_log_std: float = 0.0
 ) -> ActorCritic:
     """A policy that has learnt nothing yet."""
-    policy = Architecture(spec, settings.hidden_sizes, initial_log_std).init(key)
+    policy = architecture_of(settings, spec, initial_log_std).init(key)
     return ActorCritic(policy, adam_init(policy))
 
 

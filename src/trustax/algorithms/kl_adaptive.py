@@ -18,6 +18,7 @@ from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
 from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, init_actor_critic
 from trustax.networks import Policy
 from trustax.ops.objectives import KLEstimator, adapt_kl_cost, kl_to_old, mean_kl
+from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
@@ -35,9 +36,9 @@ class KLAdaptiveState(eqx.Module):
 class KLAdaptive(FirstOrder):
     """Policy optimization with a KL penalty that adapts to a target (Schulman et al. 2017)."""
 
-    kl_target: float = 0.01
+    kl_target: PerLearner = setting(0.01, minimum=0)
     """The KL divergence between old and new policy that β adapts to (d_targ)."""
-    initial_kl_cost: float = 1.0
+    initial_kl_cost: PerLearner = setting(1.0, minimum=0)
     """Weight of the KL divergence in the first iteration (β)."""
     kl_estimator: KLEstimator = "exact"
     """Compute the KL divergence exactly, or estimate it from the taken actions (k1, k2, k3; see `kl_to_old`)."""

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Key
 from trustax.algorithms.batch import Batch, Evaluation, make_batch
 from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, init_actor_critic
 from trustax.ops.objectives import KLEstimator, kl_to_old
+from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
@@ -23,7 +24,7 @@ from trustax.types import EnvSpec, Metrics, Progress, Rollout
 class KLFixed(FirstOrder):
     """Policy optimization with a fixed KL penalty (Schulman et al. 2017)."""
 
-    kl_cost: float = 0.1
+    kl_cost: PerLearner = setting(0.1, minimum=0)
     """Weight of the KL divergence between old and new policy (β)."""
     kl_estimator: KLEstimator = "exact"
     """Compute the KL divergence exactly, or estimate it from the taken actions (k1, k2, k3; see `kl_to_old`)."""

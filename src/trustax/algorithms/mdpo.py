@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Key
 from trustax.algorithms.batch import Batch, Evaluation, make_batch
 from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, init_actor_critic
 from trustax.ops.objectives import KLEstimator, kl_to_old
+from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 KL_COST_LIMIT = 1e3
@@ -28,7 +29,7 @@ KL_COST_LIMIT = 1e3
 class MDPO(FirstOrder):
     """Mirror descent policy optimization (Tomar et al. 2022)."""
 
-    kl_cost: float = 0.5
+    kl_cost: PerLearner = setting(0.5, minimum=0)
     """β₀, which sets the weight of the KL divergence."""
     schedule: Literal["paper", "original"] = "paper"
     """The weight falls from β₀ to 0, update by update (MCPO's paper), or grows from 1/β₀, iteration by iteration."""

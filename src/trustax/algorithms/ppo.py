@@ -15,6 +15,8 @@ from jaxtyping import Array, Float, Key
 from trustax.algorithms.batch import Batch, Evaluation, make_batch
 from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, init_actor_critic
 from trustax.ops.objectives import clipped_gain
+from trustax.ops.schedules import Schedule, schedule_factor
+from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
@@ -22,8 +24,10 @@ from trustax.types import EnvSpec, Metrics, Progress, Rollout
 class PPO(FirstOrder):
     """Proximal policy optimization with a clipped objective (Schulman et al. 2017)."""
 
-    clip_range: float = 0.2
+    clip_range: PerLearner = setting(0.2, minimum=0)
     """Clip range of the ratio of new to old probability (ε)."""
+    clip_range_schedule: Schedule = "constant"
+    """How the clip range changes over the run."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
         return init_actor_critic(self, key, spec)
@@ -32,12 +36,13 @@ class PPO(FirstOrder):
         self, state: ActorCritic, rollout: Rollout, progress: Progress, key: Key[Array, ""]
     ) -> tuple[ActorCritic, Metrics]:
         batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
-        return improve(self, self._objective, state, batch, progress, key)
+        clip_range = self.clip_range * schedule_factor(self.clip_range_schedule, progress, self.schedule_boundaries)
 
-    def _objective(
-        self, new: Evaluation, batch: Batch, remaining: Float[Array, ""]
-    ) -> tuple[Float[Array, " batch"], Metrics]:
-        lower, upper = 1 - self.clip_range, 1 + self.clip_range
-        clipped = jnp.abs(new.ratio - 1) > self.clip_range
-        metrics = {"train/clip_fraction": clipped.astype(jnp.float32)}
-        return clipped_gain(new.ratio, batch.advantage, lower, upper), metrics
+        def objective(
+            new: Evaluation, batch: Batch, remaining: Float[Array, ""]
+        ) -> tuple[Float[Array, " batch"], Metrics]:
+            clipped = jnp.abs(new.ratio - 1) > clip_range
+            metrics = {"train/clip_fraction": clipped.astype(jnp.float32)}
+            return clipped_gain(new.ratio, batch.advantage, 1 - clip_range, 1 + clip_range), metrics
+
+        return improve(self, objective, state, batch, progress, key)

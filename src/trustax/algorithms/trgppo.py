@@ -19,6 +19,7 @@ from trustax.algorithms.first_order import ActorCritic, FirstOrder, improve, ini
 from trustax.ops.clip_ranges import categorical_bounds, gaussian_bounds
 from trustax.ops.distributions import DiagonalGaussian
 from trustax.ops.objectives import clipped_gain
+from trustax.settings import setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
@@ -26,9 +27,9 @@ from trustax.types import EnvSpec, Metrics, Progress, Rollout
 class TRGPPO(FirstOrder):
     """Trust region-guided PPO (Wang et al. 2019)."""
 
-    clip_range: float = 0.2
+    clip_range: float = setting(0.2, minimum=0)
     """Continuous actions: the smallest upper clip range (ε), which determines the size of the trust region."""
-    kl_radius: float = 0.001
+    kl_radius: float = setting(0.001, minimum=0)
     """Discrete actions: the trust region (δ); the clip ranges decay linearly over the run."""
     initial_log_std: float = 0.0
     """Continuous actions: initial log σ; the authors use -1.34 for HalfCheetah and Humanoid."""

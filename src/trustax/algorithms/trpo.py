@@ -22,12 +22,14 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Key
 
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
-from trustax.networks import Architecture, Policy, flatten
+from trustax.errors import TrustaxError
+from trustax.networks import NetworkSettings, Policy, architecture_of, flatten
 from trustax.ops.adam import AdamState, adam_init, adam_step
 from trustax.ops.distributions import Distribution
 from trustax.ops.minibatches import over_minibatches
 from trustax.ops.natural_gradient import conjugate_gradient, fisher_product, line_search, step_to_boundary
 from trustax.ops.objectives import explained_variance, mean_entropy, mean_kl, squared_error, surrogate
+from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 KL_SLACK = 1.5
@@ -45,39 +47,37 @@ class TRPOState(eqx.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TRPO:
+class TRPO(NetworkSettings):
     """Trust-region policy optimization (Schulman et al. 2015)."""
 
-    kl_target: float = 0.01
+    kl_target: PerLearner = setting(0.01, minimum=0)
     """The KL divergence of old and new policy that one step aims at (δ)."""
-    damping: float = 0.1
+    damping: PerLearner = setting(0.1, minimum=0)
     """Added to the diagonal of the Fisher information (λ)."""
-    cg_iterations: int = 10
+    cg_iterations: int = setting(10, minimum=1)
     """Iterations of the conjugate gradient method."""
-    line_search_steps: int = 10
+    line_search_steps: int = setting(10, minimum=1)
     """Maximum number of step lengths to try, each half of the one before."""
     value_fit: Literal["lbfgs", "epochs"] = "epochs"
     """How the critic is fitted: by L-BFGS on the whole rollout, or by epochs of Adam on minibatches. Epochs reached the
     same return on Pendulum, were more stable on CartPole, and took a quarter of the time per update of three seeds."""
-    value_iterations: int = 25
+    value_iterations: int = setting(25, minimum=1)
     """Iterations of L-BFGS (lbfgs)."""
-    value_weight_decay: float = 1e-3
+    value_weight_decay: PerLearner = setting(1e-3, minimum=0)
     """Weight of the critic's squared parameters in its loss (lbfgs)."""
-    value_epochs: int = 10
+    value_epochs: int = setting(10, minimum=1)
     """Passes over each rollout (epochs)."""
-    num_minibatches: int = 64
+    num_minibatches: int = setting(64, minimum=1)
     """Minibatches in each pass; one holds num_envs * horizon / num_minibatches samples (epochs)."""
-    learning_rate: float = 1e-3
+    learning_rate: PerLearner = setting(1e-3, minimum=0)
     """Step size of Adam for the critic (epochs)."""
-    discount: float = 0.99
+    discount: float = setting(0.99, minimum=0, maximum=1)
     """Discount factor γ."""
-    gae_lambda: float = 0.95
+    gae_lambda: PerLearner = setting(0.95, minimum=0, maximum=1)
     """λ of generalized advantage estimation."""
-    hidden_sizes: tuple[int, ...] = (64, 64)
-    """Widths of the hidden layers of actor and critic; image networks have their own."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> TRPOState:
-        policy = Architecture(spec, self.hidden_sizes).init(key)
+        policy = architecture_of(self, spec).init(key)
         critic, _ = _split(policy)
         return TRPOState(policy, adam_init(critic))
 
@@ -181,8 +181,14 @@ def _split(policy: Policy) -> tuple[Vector, Callable[[Vector], Network]]:
     In an image network they are those of the critic's head: the torso belongs to the trust region.
     """
     network = policy.architecture.unflatten(policy.parameters)
-    critic, restore = ravel_pytree(network.critic)
-    return critic, lambda critic: eqx.tree_at(lambda n: n.critic, network, restore(critic))
+    if not hasattr(network, "critic"):
+        raise TrustaxError(
+            f"trpo needs a network with an attribute critic, the part that only the value depends on; "
+            f"{policy.architecture.network!r} has none"
+        )
+    arrays, others = eqx.partition(network.critic, eqx.is_array)
+    critic, restore = ravel_pytree(arrays)
+    return critic, lambda critic: eqx.tree_at(lambda n: n.critic, network, eqx.combine(restore(critic), others))
 
 
 def _value_loss(network: Network, batch: Batch) -> Scalar:

@@ -31,6 +31,7 @@ from trustax.networks import Policy
 from trustax.ops.adam import AdamState, adam_init, adam_step
 from trustax.ops.minibatches import over_minibatches
 from trustax.ops.objectives import mean_kl
+from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 SMALLEST_DUAL = 1e-8
@@ -58,13 +59,13 @@ class VMPOState(eqx.Module):
 class VMPO(FirstOrder):
     """V-MPO (Song et al. 2020)."""
 
-    initial_kl_cost: float = 1.0
+    initial_kl_cost: PerLearner = setting(1.0, minimum=0)
     """Weight of the KL divergence at the start (α₀)."""
-    initial_temperature: float = 1.0
+    initial_temperature: PerLearner = setting(1.0, minimum=0)
     """Temperature of the weights at the start (η₀)."""
-    kl_target: float = 0.1
+    kl_target: PerLearner = setting(0.1, minimum=0)
     """The KL divergence between old and new policy that α adapts to (ε_α)."""
-    temperature_target: float = 0.02
+    temperature_target: PerLearner = setting(0.02, minimum=0)
     """How far the weights may be from uniform (ε_η)."""
     reduction: Literal["sum", "mean"] = "sum"
     """Sum the weighted log-likelihoods, as published, or average them, as the code that MCPO's paper names does."""

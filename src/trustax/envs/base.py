@@ -10,6 +10,7 @@ There are two forms. A *compiled* environment is a pair of pure functions that r
 iteration. A *host* environment is stepped from Python and uses NumPy arrays.
 """
 
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -97,3 +98,27 @@ class HostAdapter:
 
     def close(self) -> None:
         self._environment.close()
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """A family of environments that an id selects by prefix, as in `gymnasium:Pendulum-v1`."""
+
+    name: str
+
+    resumable: bool
+    """Whether the state of its environments can be saved, so that a resumed run continues exactly."""
+
+    def ids(self) -> Collection[str]:
+        """The known ids, for suggestions; empty where the engine's package is not installed."""
+        ...
+
+    def has(self, env_id: str) -> bool:
+        """Whether `make` accepts an id. The engine may accept ids that it cannot list."""
+        ...
+
+    def make(
+        self, env_id: Any, seeds: Sequence[int], num_envs: int, compiled: bool
+    ) -> CompiledEnvironment | HostEnvironment:
+        """`num_envs` copies of an environment for each seed; compiled if that is asked for and possible."""
+        ...

@@ -6,22 +6,18 @@ names but differ slightly, so `gymnax` is only used with its prefix.
 """
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from typing import Any, Literal, overload
 
 import gymnasium
 
-from trustax.envs.atari import envpool_id, is_atari
-from trustax.envs.base import CompiledEnvironment, HostAdapter, HostEnvironment
-from trustax.envs.envpool import envpool_ids, make_envpool
-from trustax.envs.gymnasium import GymnasiumHost, family_of
-from trustax.envs.gymnax import gymnax_ids, make_gymnax
+from trustax.envs.atari import is_atari
+from trustax.envs.base import CompiledEnvironment, Engine, HostAdapter, HostEnvironment
 from trustax.envs.jax_env import JaxEnv
-from trustax.envs.vectorize import JAX_ENVS, VectorizedJaxEnv
+from trustax.envs.registry import ENGINES, FOR_BARE_IDS, GYMNASIUM, GYMNAX, NATIVE, require_engine
+from trustax.envs.vectorize import JAX_ENVS
 from trustax.errors import TrustaxError
-
-DEFAULT_ENGINES = ("native", "envpool", "gymnasium")
-ENGINES = (*DEFAULT_ENGINES, "gymnax")
 
 Environment = str | Callable[[], gymnasium.Env] | JaxEnv
 """How users specify an environment: by an id, a callable that makes one, or a `JaxEnv`."""
@@ -53,24 +49,29 @@ def make(
         raise TrustaxError(f"at least one seed and one environment are required, not {len(seeds)} and {num_envs}")
     if any(not 0 <= seed < 2**32 for seed in seeds):
         raise TrustaxError(f"seeds must be between 0 and 2**32 - 1, not {list(seeds)}")
-    engine, source = _resolve(env)
-    if engine == "envpool":
-        return make_envpool(source, seeds, num_envs, compiled)
-    if engine == "gymnasium":
-        return GymnasiumHost(source, seeds, num_envs)
-    if isinstance(source, str):
-        source = JAX_ENVS[source] if engine == "native" else make_gymnax(source)
-    vectorized = VectorizedJaxEnv(source, seeds, num_envs)
-    return vectorized if compiled else HostAdapter(vectorized)
+    engine, source = resolve(env)
+    environment = engine.make(source, seeds, num_envs, compiled)
+    if not compiled and isinstance(environment, CompiledEnvironment):
+        return HostAdapter(environment)
+    return environment
 
 
 def engine_of(env: Environment) -> str:
-    """The engine that `make` chooses, one of `ENGINES`.
+    """The name of the engine that `make` chooses.
 
     >>> engine_of("Pendulum-v1"), engine_of("gymnasium:Pendulum-v1"), engine_of("ALE/Breakout-v5")
     ('native', 'gymnasium', 'envpool')
     """
-    return _resolve(env)[0]
+    return resolve(env)[0].name
+
+
+def is_resumable(env: Environment) -> bool:
+    """Whether a resumed run on an environment continues exactly, because its state can be saved.
+
+    >>> is_resumable("CartPole-v1"), is_resumable("gymnasium:CartPole-v1")
+    (True, False)
+    """
+    return resolve(env)[0].resumable
 
 
 def is_known(env_id: str) -> bool:
@@ -88,8 +89,10 @@ def is_known(env_id: str) -> bool:
 def imports_module(env_id: str) -> bool:
     """Whether making the environment imports a module that registers it; saved files must not cause that.
 
-    >>> imports_module("gymnasium:my_module:Mine-v0"), imports_module("gymnasium:CartPole-v1")
-    (True, False)
+    >>> imports_module("gymnasium:my_module:Mine-v0"), imports_module("my_module:Mine-v0")
+    (True, True)
+    >>> imports_module("gymnasium:CartPole-v1"), imports_module("CartPole-v1")
+    (False, False)
     """
     return ":" in bare_id(env_id)
 
@@ -115,66 +118,66 @@ def observes_images(env_id: str) -> bool:
     return bare not in JAX_ENVS and is_atari(bare)
 
 
-def _resolve(env: Environment) -> tuple[str, Any]:
-    """The engine, and the id or object that it makes the environment from."""
+def resolve(env: Environment) -> tuple[Engine, Any]:
+    """The engine that runs an environment, and the argument of its `make`."""
     if isinstance(env, str):
         return _resolve_id(env)
     # A class also has the methods of a JaxEnv, but it is a callable that makes an environment.
     if isinstance(env, JaxEnv) and not isinstance(env, type):
-        return "native", env
+        return NATIVE, env
     if callable(env):
-        return "gymnasium", env
+        return GYMNASIUM, env
     raise TrustaxError(
         f"an environment must be an id, a callable that makes a gymnasium.Env, or a trustax.envs.JaxEnv, "
         f"not a {type(env).__name__}"
     )
 
 
-def _resolve_id(env: str) -> tuple[str, str]:
+def _resolve_id(env: str) -> tuple[Engine, str]:
     prefix, colon, rest = env.partition(":")
     if not colon:
-        for engine in DEFAULT_ENGINES:
-            name = envpool_id(env) if engine == "envpool" else env
-            if _has(engine, name):
-                return engine, name
-        if _has("gymnax", env):
-            raise TrustaxError(f"{env!r} is an environment of gymnax, which needs the prefix: gymnax:{env}")
-        note = "" if envpool_ids() else f" ({_install('envpool')})"
-        raise TrustaxError(f"there is no environment {env!r}{_similar(env, DEFAULT_ENGINES)}{note}")
-    if prefix not in ENGINES or not rest:
+        return _engine_for_bare(env), env
+    engine = ENGINES.get(prefix)
+    if engine is None and rest and _is_module(prefix):
+        return GYMNASIUM, env
+    if engine is None or not rest:
         raise TrustaxError(
-            f"{env!r} must be an id, or an engine and an id, as in 'gymnasium:Pendulum-v1'; the engines are "
-            f"{', '.join(ENGINES)}; if {prefix!r} is a module that registers it: gymnasium:{env}"
+            f"{env!r} must be an id, an engine and an id, like 'gymnasium:Pendulum-v1', or a module and an id that it "
+            f"registers; the engines are {', '.join(ENGINES)}; a module of this folder is found with PYTHONPATH=."
         )
-    if not _ids(prefix):
-        raise TrustaxError(f"{env!r}: {_install(prefix)}")
-    if not _has(prefix, rest):
-        others = [engine for engine in DEFAULT_ENGINES if engine != prefix and _has(engine, rest)]
-        hint = f", but {' and '.join(others)} can run it" if others else _similar(rest, [prefix])
+    require_engine(prefix, engine)
+    if not engine.has(rest):
+        if not engine.ids():
+            raise TrustaxError(f"{env!r}: {_install(engine)}")
+        others = [other.name for other in FOR_BARE_IDS if other is not engine and other.has(rest)]
+        hint = f", but {' and '.join(others)} can run it" if others else _similar(rest, [engine])
         raise TrustaxError(f"{prefix} has no environment {rest!r}{hint}")
-    return prefix, rest
+    return engine, rest
 
 
-def _ids(engine: str) -> list[str]:
-    return {
-        "native": lambda: list(JAX_ENVS),
-        "envpool": envpool_ids,
-        "gymnasium": lambda: list(gymnasium.registry),
-        "gymnax": gymnax_ids,
-    }[engine]()
+def _engine_for_bare(env_id: str) -> Engine:
+    for engine in FOR_BARE_IDS:
+        if engine.has(env_id):
+            return engine
+    if GYMNAX.has(env_id):
+        raise TrustaxError(f"{env_id!r} is an environment of gymnax, which runs only with its prefix: gymnax:{env_id}")
+    notes = [_install(engine) for engine in FOR_BARE_IDS if not engine.ids()]
+    note = f" ({'; '.join(notes)})" if notes else ""
+    raise TrustaxError(f"there is no environment {env_id!r}{_similar(env_id, FOR_BARE_IDS)}{note}")
 
 
-def _has(engine: str, env_id: str) -> bool:
-    # For "module:Env-v0" Gymnasium imports the module, which registers the environment only then. So do families.
-    imported = engine == "gymnasium" and (":" in env_id or family_of(env_id) is not None)
-    return env_id in _ids(engine) or imported
+def _is_module(name: str) -> bool:
+    """Whether a module exists, without importing anything: for a submodule, whether its package does."""
+    package = name.partition(".")[0]
+    return package.isidentifier() and find_spec(package) is not None
 
 
-def _similar(env_id: str, engines: Sequence[str]) -> str:
-    known = {candidate.lower(): candidate for engine in engines for candidate in _ids(engine)}
+def _similar(env_id: str, engines: Iterable[Engine]) -> str:
+    known = {candidate.lower(): candidate for engine in engines for candidate in engine.ids()}
     matches = difflib.get_close_matches(env_id.lower(), known, n=3)
     return f"; did you mean {' or '.join(known[match] for match in matches)}?" if matches else ""
 
 
-def _install(engine: str) -> str:
-    return f'{engine} is not installed: pip install "trustax[{engine}]"'
+def _install(engine: Engine) -> str:
+    hint = getattr(engine, "install_hint", "install its package")
+    return f"{engine.name} is not installed: {hint}"

@@ -15,9 +15,10 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Space, Tuple
 
 from trustax.envs.base import HostEnvironment
-from trustax.envs.engines import Environment, bare_id, engine_of, make
+from trustax.envs.engines import Environment, is_resumable, make, resolve
 from trustax.envs.errors import describe, one_line
 from trustax.envs.gymnasium import GymnasiumHost
+from trustax.envs.registry import GYMNASIUM
 from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions, TimeStep
 
 SEEDS = (0, 1)
@@ -107,7 +108,7 @@ def play(env: Environment, num_steps: int | None = None) -> RandomPlay:
     observation = np.concatenate([first, stacked("observation", first[:0])])
     empty_flags = np.zeros((0, len(SEEDS), NUM_ENVS), bool)
     reward, terminated, truncated = (stacked(field, empty_flags) for field in ("reward", "terminated", "truncated"))
-    in_jax = engine_of(env) in ("native", "gymnax")
+    in_jax = is_resumable(env)
     return RandomPlay(spec, in_jax, observation, reward, terminated, truncated, faults, error)
 
 
@@ -133,8 +134,8 @@ def random_actions(spec: EnvSpec, num_steps: int) -> np.ndarray:
 
 
 def _make_environment(env: Environment, faults: Faults) -> HostEnvironment:
-    if engine_of(env) == "gymnasium":
-        source: Any = bare_id(env) if isinstance(env, str) else env
+    engine, source = resolve(env)
+    if engine is GYMNASIUM:
         return GymnasiumHost(source, SEEDS, NUM_ENVS, wrapper=partial(FaultRecorder, faults=faults))
     return make(env, SEEDS, NUM_ENVS, compiled=False)
 

@@ -5,7 +5,7 @@ all its numbers are one vector, a memory of policies is a matrix, a mixture of p
 step of Adam one fused operation. Networks are written for one observation; batches come from `jax.vmap`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, Shaped
 
-from trustax.networks.cnn import ImageActorCritic
-from trustax.networks.mlp import VectorActorCritic
-from trustax.ops.distributions import Distribution
+from trustax.errors import TrustaxError
+from trustax.networks.registry import build
+from trustax.ops.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
 from trustax.types import EnvSpec
 
 
@@ -28,21 +28,28 @@ class Architecture:
     spec: EnvSpec
     hidden_sizes: tuple[int, ...] = (64, 64)
     initial_log_std: float = 0.0
+    network: str = "auto"
+    activation: str = "tanh"
+    layer_norm: bool = False
+    shared_torso: bool = False
 
     def init(self, key: Key[Array, ""]) -> "Policy":
         return Policy(flatten(self._network(key)), self)
 
-    def unflatten(self, parameters: Float[Array, " parameter"]) -> VectorActorCritic | ImageActorCritic:
+    def unflatten(self, parameters: Float[Array, " parameter"]) -> Any:
         """The network whose numbers, one after another, are `parameters`."""
-        shapes, structure = _layout(self)
+        shapes, structure, static = _layout(self)
         pieces = jax.lax.split(parameters, [prod(shape) for shape in shapes])
         leaves = [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
-        return jax.tree.unflatten(structure, leaves)
+        return eqx.combine(jax.tree.unflatten(structure, leaves), static)
 
-    def _network(self, key: Key[Array, ""]) -> VectorActorCritic | ImageActorCritic:
-        if self.spec.is_image:
-            return ImageActorCritic.init(key, self.spec, self.initial_log_std)
-        return VectorActorCritic.init(key, self.spec, self.hidden_sizes, self.initial_log_std)
+    def settings(self) -> dict[str, Any]:
+        """All that is passed to the network's factory beside the environment's spec."""
+        names = [field.name for field in fields(self) if field.name not in ("spec", "network")]
+        return {name: getattr(self, name) for name in names}
+
+    def _network(self, key: Key[Array, ""]) -> Any:
+        return build(self.network, key, self.spec, self.settings(), defaults=Architecture(self.spec).settings())
 
 
 class Policy(eqx.Module):
@@ -68,11 +75,28 @@ class Policy(eqx.Module):
 
 
 def flatten(tree: Any) -> Float[Array, " parameter"]:
-    """All numbers of a pytree, leaf after leaf."""
-    return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)])
+    """All numbers of a pytree, leaf after leaf; functions and other leaves that are no arrays are left out."""
+    return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array))])
 
 
 @lru_cache
-def _layout(architecture: Architecture) -> tuple[list[tuple[int, ...]], Any]:
-    leaves, structure = jax.tree.flatten(jax.eval_shape(architecture._network, jax.random.key(0)))
-    return [leaf.shape for leaf in leaves], structure
+def _layout(architecture: Architecture) -> tuple[list[tuple[int, ...]], Any, Any]:
+    """The shapes of a network's arrays, their structure, and the rest of the network."""
+    network = eqx.filter_eval_shape(architecture._network, jax.random.key(0))
+    arrays, static = eqx.partition(network, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
+    leaves, structure = jax.tree.flatten(arrays)
+    _require_network(architecture, network, leaves)
+    return [leaf.shape for leaf in leaves], structure, static
+
+
+def _require_network(architecture: Architecture, network: Any, leaves: list[jax.ShapeDtypeStruct]) -> None:
+    """Refuse what is not a network in the sense of `trustax.networks.registry.Factory`."""
+    name, spec = architecture.network, architecture.spec
+    if not callable(network) or any(leaf.dtype != jnp.float32 for leaf in leaves):
+        raise TrustaxError(f"the network {name!r} must be a callable Equinox module whose arrays are all float32")
+    seen = jax.ShapeDtypeStruct(spec.observation_shape, spec.observation_dtype)
+    output = eqx.filter_eval_shape(lambda network, x: network(x), network, seen)
+    match output:
+        case (Categorical() | MultiCategorical() | DiagonalGaussian(), jax.ShapeDtypeStruct(shape=())):
+            return
+    raise TrustaxError(f"the network {name!r} must return a distribution and a value without axes, not {output}")

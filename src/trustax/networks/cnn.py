@@ -7,12 +7,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, Shaped
 
+from trustax.errors import TrustaxError
 from trustax.networks.layers import Conv, Dense, Layer, action_distribution, actor_gain, log_std_for
 from trustax.ops.distributions import Distribution
 from trustax.types import Actions, EnvSpec
 
 SMALLEST_SIDE = 36
 """An image with fewer pixels in height or width leaves nothing after the convolutions."""
+
+
+def nature(
+    key: Key[Array, ""], spec: EnvSpec, *, hidden_sizes: tuple[int, ...] = (64, 64), initial_log_std: float = 0.0
+) -> "ImageActorCritic":
+    """The network `nature`; it has the widths of the literature, whatever `hidden_sizes` says."""
+    require_images("nature", spec)
+    return ImageActorCritic.init(key, spec, initial_log_std)
 
 
 class ImageActorCritic(eqx.Module):
@@ -30,7 +39,7 @@ class ImageActorCritic(eqx.Module):
     def init(cls, key: Key[Array, ""], spec: EnvSpec, initial_log_std: float) -> "ImageActorCritic":
         """The widths are those of the literature; `hidden_sizes` does not change them."""
         keys = jax.random.split(key, 6)
-        channels_last = _channels_last(spec.observation_shape)
+        channels_last = has_channels_last(spec.observation_shape)
         channels, height, width = (spec.observation_shape[i] for i in ((2, 0, 1) if channels_last else (0, 1, 2)))
         torso = (
             Conv.init(keys[0], channels, 32, size=8, stride=4),
@@ -58,11 +67,21 @@ def can_convolve(shape: tuple[int, ...]) -> bool:
     >>> can_convolve((4, 84, 84)), can_convolve((84, 84, 3)), can_convolve((7, 7, 3)), can_convolve((84, 84))
     (True, True, False, False)
     """
-    return len(shape) == 3 and min(shape[:2] if _channels_last(shape) else shape[1:]) >= SMALLEST_SIDE
+    return len(shape) == 3 and min(shape[:2] if has_channels_last(shape) else shape[1:]) >= SMALLEST_SIDE
 
 
-def _channels_last(shape: tuple[int, ...]) -> bool:
+def has_channels_last(shape: tuple[int, ...]) -> bool:
+    """Whether the last axis of an image is that of its channels; else the first one is."""
     return shape[-1] < shape[0]
+
+
+def require_images(network: str, spec: EnvSpec) -> None:
+    """Refuse observations that are no images."""
+    if not spec.is_image:
+        raise TrustaxError(
+            f"the network {network!r} takes images (uint8, three axes), not {spec.observation_dtype} of shape "
+            f"{spec.observation_shape}; choose 'mlp'"
+        )
 
 
 def _convolve(layers: tuple[Layer, ...], x: Float[Array, "channel height width"]) -> Float[Array, " feature"]:

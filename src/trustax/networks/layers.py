@@ -15,6 +15,16 @@ Layer = Callable[[Array], Array]
 """What a network is made of: `Dense` and `Conv`, or either with something put around it, as `trustax.ops.kfac` does."""
 
 
+ACTIVATIONS: dict[str, Layer] = {
+    "tanh": jnp.tanh,
+    "relu": jax.nn.relu,
+    "gelu": jax.nn.gelu,
+    "silu": jax.nn.silu,
+    "elu": jax.nn.elu,
+}
+"""Activations by their names in settings."""
+
+
 def orthogonal(key: Key[Array, ""], shape: tuple[int, int], gain: float) -> Float[Array, "row column"]:
     """A random matrix whose shorter side is orthonormal, times `gain`: Gram-Schmidt on normal numbers, done twice.
 
@@ -46,6 +56,31 @@ class Dense(eqx.Module):
 
     def __call__(self, x: Float[Array, " into"]) -> Float[Array, " out"]:
         return x @ self.weight + self.bias
+
+
+class LayerNorm(eqx.Module):
+    """Standardizes a vector, then scales and shifts each feature (Ba, Kiros, Hinton 2016)."""
+
+    scale: Float[Array, " feature"]
+    bias: Float[Array, " feature"]
+
+    @classmethod
+    def init(cls, size: int) -> "LayerNorm":
+        return cls(jnp.ones(size), jnp.zeros(size))
+
+    def __call__(self, x: Float[Array, " feature"]) -> Float[Array, " feature"]:
+        centered = x - jnp.mean(x)
+        return self.scale * centered * jax.lax.rsqrt(jnp.mean(centered**2) + 1e-5) + self.bias
+
+
+class NormalizedDense(eqx.Module):
+    """A dense layer with layer normalization of its output."""
+
+    dense: Dense
+    norm: LayerNorm
+
+    def __call__(self, x: Float[Array, " into"]) -> Float[Array, " out"]:
+        return self.norm(self.dense(x))
 
 
 class Conv(eqx.Module):

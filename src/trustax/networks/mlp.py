@@ -7,44 +7,121 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, Shaped
 
-from trustax.networks.layers import Dense, Layer, action_distribution, actor_gain, log_std_for
+from trustax.errors import TrustaxError
+from trustax.networks.layers import (
+    ACTIVATIONS,
+    Dense,
+    Layer,
+    LayerNorm,
+    NormalizedDense,
+    action_distribution,
+    actor_gain,
+    log_std_for,
+)
 from trustax.ops.distributions import Distribution
 from trustax.types import Actions, EnvSpec
 
+Hidden = Dense | NormalizedDense
+
+
+def mlp(
+    key: Key[Array, ""],
+    spec: EnvSpec,
+    *,
+    hidden_sizes: tuple[int, ...] = (64, 64),
+    activation: str = "tanh",
+    layer_norm: bool = False,
+    shared_torso: bool = False,
+    initial_log_std: float = 0.0,
+) -> "VectorActorCritic | SharedActorCritic":
+    """The network `mlp`: perceptrons for actor and critic, or one with two linear heads if the torso is shared."""
+    if spec.is_image:
+        raise TrustaxError("the network 'mlp' takes vectors; choose 'nature' or 'impala' for images")
+    kind = SharedActorCritic if shared_torso else VectorActorCritic
+    return kind.init(key, spec, hidden_sizes, initial_log_std, activation, layer_norm)
+
 
 class VectorActorCritic(eqx.Module):
-    """Two perceptrons with tanh units, one for the actor and one for the critic; nothing is shared."""
+    """Two perceptrons, one for the actor and one for the critic; nothing is shared."""
 
-    actor: tuple[Dense, ...]
-    critic: tuple[Dense, ...]
+    actor: tuple[Hidden, ...]
+    critic: tuple[Hidden, ...]
     log_std: Float[Array, " action"] | None
     actions: Actions = eqx.field(static=True)
+    activation: str = eqx.field(static=True, default="tanh")
 
     @classmethod
     def init(
-        cls, key: Key[Array, ""], spec: EnvSpec, hidden_sizes: tuple[int, ...], initial_log_std: float
+        cls,
+        key: Key[Array, ""],
+        spec: EnvSpec,
+        hidden_sizes: tuple[int, ...],
+        initial_log_std: float,
+        activation: str = "tanh",
+        layer_norm: bool = False,
     ) -> "VectorActorCritic":
         actor_key, critic_key = jax.random.split(key)
         widths = (spec.observation_size, *hidden_sizes)
-        actor = _perceptron(actor_key, (*widths, spec.actions.num_outputs), head_gain=actor_gain(spec))
-        critic = _perceptron(critic_key, (*widths, 1), head_gain=sqrt(2))
-        return cls(actor, critic, log_std_for(spec.actions, initial_log_std), spec.actions)
+        actor = _perceptron(actor_key, (*widths, spec.actions.num_outputs), actor_gain(spec), layer_norm)
+        critic = _perceptron(critic_key, (*widths, 1), sqrt(2), layer_norm)
+        return cls(actor, critic, log_std_for(spec.actions, initial_log_std), spec.actions, activation)
 
     def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
         x = observation.astype(jnp.float32).ravel()
-        value = _forward(self.critic, x)[0]
-        return action_distribution(self.actions, _forward(self.actor, x), self.log_std), value
+        value = self._forward(self.critic, x)[0]
+        return action_distribution(self.actions, self._forward(self.actor, x), self.log_std), value
+
+    def _forward(self, layers: tuple[Layer, ...], x: Float[Array, " into"]) -> Float[Array, " out"]:
+        return layers[-1](_hidden(layers[:-1], x, self.activation))
 
 
-def _perceptron(key: Key[Array, ""], widths: tuple[int, ...], head_gain: float) -> tuple[Dense, ...]:
+class SharedActorCritic(eqx.Module):
+    """One perceptron with two linear heads."""
+
+    torso: tuple[Hidden, ...]
+    actor: Hidden
+    critic: Dense
+    log_std: Float[Array, " action"] | None
+    actions: Actions = eqx.field(static=True)
+    activation: str = eqx.field(static=True, default="tanh")
+
+    @classmethod
+    def init(
+        cls,
+        key: Key[Array, ""],
+        spec: EnvSpec,
+        hidden_sizes: tuple[int, ...],
+        initial_log_std: float,
+        activation: str = "tanh",
+        layer_norm: bool = False,
+    ) -> "SharedActorCritic":
+        actor_key, critic_key = jax.random.split(key)
+        widths = (spec.observation_size, *hidden_sizes, spec.actions.num_outputs)
+        *torso, actor = _perceptron(actor_key, widths, actor_gain(spec), layer_norm)
+        critic = Dense.init(critic_key, widths[-2], 1, gain=1.0)
+        log_std = log_std_for(spec.actions, initial_log_std)
+        return cls(tuple(torso), actor, critic, log_std, spec.actions, activation)
+
+    def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
+        x = _hidden(self.torso, observation.astype(jnp.float32).ravel(), self.activation)
+        return action_distribution(self.actions, self.actor(x), self.log_std), self.critic(x)[0]
+
+
+def _perceptron(
+    key: Key[Array, ""], widths: tuple[int, ...], head_gain: float, layer_norm: bool = False
+) -> tuple[Hidden, ...]:
     gains = [sqrt(2)] * (len(widths) - 2) + [head_gain]
     keys = jax.random.split(key, len(gains))
-    return tuple(
+    dense = [
         Dense.init(k, into, out, gain) for k, into, out, gain in zip(keys, widths[:-1], widths[1:], gains, strict=True)
-    )
+    ]
+    if not layer_norm:
+        return tuple(dense)
+    hidden = [NormalizedDense(layer, LayerNorm.init(width)) for layer, width in zip(dense, widths[1:-1], strict=False)]
+    return (*hidden, dense[-1])
 
 
-def _forward(layers: tuple[Layer, ...], x: Float[Array, " into"]) -> Float[Array, " out"]:
-    for layer in layers[:-1]:
-        x = jnp.tanh(layer(x))
-    return layers[-1](x)
+def _hidden(layers: tuple[Layer, ...], x: Float[Array, " into"], activation: str) -> Float[Array, " out"]:
+    for layer in layers:
+        x = ACTIVATIONS[activation](layer(x))
+    return x

@@ -36,7 +36,7 @@ def adam_step(
     gradient: Any,
     state: AdamState,
     learning_rate: Float[Array, ""] | float,
-    max_gradient_norm: float,
+    max_gradient_norm: Float[Array, ""] | float,
 ) -> tuple[Any, AdamState, Float[Array, ""]]:
     """Take one step; also return the norm of the gradient before clipping."""
     norm = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))

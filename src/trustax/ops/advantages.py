@@ -11,7 +11,7 @@ def gae(
     terminated: Bool[Array, " time *env"],
     truncated: Bool[Array, " time *env"],
     discount: float,
-    gae_lambda: float,
+    gae_lambda: Float[Array, ""] | float,
 ) -> Float[Array, " time *env"]:
     """Âₜ = δₜ + γλ Âₜ₊₁ within an episode, with δₜ = rₜ + γ V(sₜ₊₁) - V(sₜ).
 

@@ -19,6 +19,7 @@ from jax.custom_batching import sequential_vmap
 from jax.lax import Precision, stop_gradient
 from jaxtyping import Array, Bool, Float, Shaped
 
+from trustax.errors import TrustaxError
 from trustax.networks import Architecture, Conv, Dense, Policy, flatten
 from trustax.ops.distributions import Distribution
 
@@ -63,7 +64,9 @@ class KroneckerFactors(eqx.Module):
         shapes = [jax.eval_shape(_as_matrix, array).shape for array in arrays]
         return cls(tuple((Factor.init(into), Factor.init(out)) for into, out in shapes))
 
-    def average(self, estimates: list[Pair], decay: float, first: Bool[Array, ""]) -> "KroneckerFactors":
+    def average(
+        self, estimates: list[Pair], decay: Float[Array, ""] | float, first: Bool[Array, ""]
+    ) -> "KroneckerFactors":
         """Update the running averages with new estimates; the first estimates replace them."""
         old_weight = jnp.where(first, 0.0, decay)
 
@@ -81,7 +84,7 @@ class KroneckerFactors(eqx.Module):
 
         return jax.lax.cond(due, decomposed, lambda curvature: curvature, self)
 
-    def precondition(self, gradient: Policy, damping: float) -> Vector:
+    def precondition(self, gradient: Policy, damping: Float[Array, ""] | float) -> Vector:
         """(F + λ)⁻¹ g, the natural gradient; λ is added to the products of the eigenvalues."""
         arrays, structure = jax.tree.flatten(gradient.architecture.unflatten(gradient.parameters))
         natural = [
@@ -91,7 +94,29 @@ class KroneckerFactors(eqx.Module):
         return flatten(jax.tree.unflatten(structure, natural))
 
 
-def trust_region_scale(direction: Vector, gradient: Vector, learning_rate: float, kl_target: float) -> Float[Array, ""]:
+def require_factors(architecture: Architecture) -> None:
+    """Refuse a network with other parameters than those of `Dense` and `Conv`, each called once, and single vectors."""
+    spec = architecture.spec
+    policy = jax.eval_shape(architecture.init, jax.random.key(0))
+    layers, _ = _layers(eqx.filter_eval_shape(architecture.unflatten, policy.parameters))
+
+    def tap(parameters: Vector, observation: Array) -> list[Array]:
+        return _run_with_offsets(architecture.unflatten(parameters), [0.0] * len(layers), observation)[2]
+
+    try:
+        if not all(isinstance(layer, Dense | Conv) or layer.ndim == 1 for layer in layers):
+            raise TypeError("a parameter of no layer")
+        jax.eval_shape(tap, policy.parameters, jax.ShapeDtypeStruct(spec.observation_shape, spec.observation_dtype))
+    except (AttributeError, TypeError) as error:
+        raise TrustaxError(
+            f"acktr has no Kronecker factors for the network {architecture.network!r}: its parameters must be those of "
+            "trustax.networks.Dense and Conv layers, each called once, and vectors"
+        ) from error
+
+
+def trust_region_scale(
+    direction: Vector, gradient: Vector, learning_rate: Float[Array, ""] | float, kl_target: Float[Array, ""] | float
+) -> Float[Array, ""]:
     """ν = min(1, √(δ/q)) with q = lr² ⟨direction, gradient⟩, about twice the KL divergence of a step lr·direction.
 
     >>> trust_region_scale(jnp.array([2.0]), jnp.array([2.0]), learning_rate=0.5, kl_target=0.25)
@@ -142,10 +167,13 @@ def _run_with_offsets(
     The gradient with respect to an offset is the gradient with respect to the output of that layer.
     """
     layers, structure = _layers(network)
-    inputs, outputs = ([jnp.ones(1)] * len(layers) for _ in range(2))
+    nothing = jnp.ones(1)
+    inputs, outputs = ([nothing] * len(layers) for _ in range(2))
 
     def wrap(index: int) -> Any:
         def call(x: Array) -> Array:
+            if inputs[index] is not nothing:
+                raise TypeError("a layer is called twice")
             inputs[index], outputs[index] = x, layers[index](x) + offsets[index]
             return outputs[index]
 
@@ -216,7 +244,7 @@ def _eigh(matrix: Square) -> tuple[Float[Array, " size"], Square]:
     return values, vectors
 
 
-def _solve(inputs: Factor, outputs: Factor, gradient: Matrix, damping: float) -> Matrix:
+def _solve(inputs: Factor, outputs: Factor, gradient: Matrix, damping: Float[Array, ""] | float) -> Matrix:
     """Q_A [(Q_Aᵀ X Q_G) / (d_A d_Gᵀ + λ)] Q_Gᵀ; in full precision, because the divisor may be small."""
     with jax.default_matmul_precision("highest"):
         rotated = inputs.vectors.T @ gradient @ outputs.vectors

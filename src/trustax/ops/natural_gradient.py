@@ -27,7 +27,7 @@ def fisher_product(
     distribution_of: Callable[[Vector], Distribution],
     parameters: Vector,
     weight: Float[Array, " batch"],
-    damping: float,
+    damping: Float[Array, ""] | float,
 ) -> Product:
     """v ↦ F v + λ v with F = ∇²_θ Ê[KL(sg(π_θ)‖π_θ)] = Jᵀ M J, the Fisher information of a policy on a batch.
 
@@ -82,7 +82,7 @@ def conjugate_gradient(product: Product, target: Vector, num_iterations: int, to
     return jax.lax.fori_loop(0, num_iterations, iterate, start)[0]
 
 
-def step_to_boundary(direction: Vector, product: Product, kl_target: float) -> Vector:
+def step_to_boundary(direction: Vector, product: Product, kl_target: Float[Array, ""] | float) -> Vector:
     """√(2δ / xᵀF x) x: the direction, scaled to the boundary ½ sᵀF s = δ; zero if it has no curvature.
 
     >>> step_to_boundary(jnp.array([3.0, 0.0]), lambda v: v, kl_target=0.5)
@@ -106,7 +106,7 @@ def line_search(
     parameters: Vector,
     step: Vector,
     expected: Scalar,
-    kl_limit: float,
+    kl_limit: Float[Array, ""] | float,
     num_steps: int,
 ) -> LineSearch:
     """θ + f s for the first f of 1, ½, ¼, … with gain > 0, gain > 0.1 f gᵀs and KL ≤ kl_limit, or θ itself.

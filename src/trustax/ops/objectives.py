@@ -49,7 +49,9 @@ def surrogate(ratio: Samples, advantage: Samples, weight: Samples) -> Scalar:
     return expectation(ratio * advantage, weight)
 
 
-def clipped_gain(ratio: Samples, advantage: Samples, lower: Samples | float, upper: Samples | float) -> Samples:
+def clipped_gain(
+    ratio: Samples, advantage: Samples, lower: Samples | Scalar | float, upper: Samples | Scalar | float
+) -> Samples:
     """min(τ A, clip(τ, l, u) A), PPO's objective."""
     return jnp.minimum(ratio * advantage, jnp.clip(ratio, lower, upper) * advantage)
 
@@ -94,7 +96,7 @@ def squared_error(value: Samples, target: Samples, weight: Samples) -> Scalar:
     return expectation((value - target) ** 2, weight)
 
 
-def clipped_value_error(value: Samples, old_value: Samples, target: Samples, clip_range: float) -> Samples:
+def clipped_value_error(value: Samples, old_value: Samples, target: Samples, clip_range: Scalar | float) -> Samples:
     """½ max((V - G)², (V_old + clip(V - V_old, ±ε) - G)²)"""
     clipped = old_value + clamp(-clip_range, value - old_value, clip_range)
     return 0.5 * jnp.maximum((value - target) ** 2, (clipped - target) ** 2)
@@ -108,7 +110,7 @@ def explained_variance(value: Samples, target: Samples, weight: Samples) -> Scal
     return 1 - residual / jnp.maximum(total, 1e-8)
 
 
-def adapt_kl_cost(kl_cost: Scalar, kl: Scalar, kl_target: float) -> Scalar:
+def adapt_kl_cost(kl_cost: Scalar, kl: Scalar, kl_target: Scalar | float) -> Scalar:
     """Halve β when the policy moved less than two thirds of the target, double it beyond one and a half."""
     halved = jnp.where(kl < kl_target / 1.5, kl_cost / 2, kl_cost)
     return jnp.clip(jnp.where(kl > kl_target * 1.5, kl_cost * 2, halved), 1e-8, 1e8)

@@ -157,7 +157,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         methods=["MCPO N=40"],
         tasks=["half-cheetah"],
         num_seeds=3,
-        algorithm_settings={"decay_learning_rate": False},
+        algorithm_settings={"learning_rate_schedule": "constant"},
     ),
     "cost": Experiment(
         title="Environment steps per second",

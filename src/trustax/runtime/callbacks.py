@@ -16,7 +16,7 @@ from trustax.errors import TrustaxError, similar_or_all
 from trustax.evaluation import evaluate
 from trustax.ops.metrics import RETURN, finite_values
 from trustax.run import Run
-from trustax.settings import validated
+from trustax.settings import Registry, validated
 
 if TYPE_CHECKING:
     from trustax.runtime.loop import Iteration
@@ -209,14 +209,23 @@ class Progress:
             self.function(iteration.timesteps, iteration.record)
 
 
-CALLBACKS: dict[str, type] = {
-    "evaluate": Evaluate,
-    "stop-at-return": StopAtReturn,
-    "stop-without-progress": StopWithoutProgress,
-    "keep-agents": KeepAgents,
-    "progress": Progress,
-}
-"""Callbacks by their names on the command line."""
+CALLBACKS: Registry[type] = Registry(
+    "callback",
+    "trustax.callbacks",
+    {
+        "evaluate": Evaluate,
+        "stop-at-return": StopAtReturn,
+        "stop-without-progress": StopWithoutProgress,
+        "keep-agents": KeepAgents,
+        "progress": Progress,
+    },
+)
+"""Callbacks by name; `trustax.callbacks` is the entry-point group."""
+
+
+def register_callback(name: str, callback: type) -> None:
+    """Give a callback, a dataclass with any of the methods of `Hooks`, a name on the command line."""
+    CALLBACKS.register(name, callback)
 
 
 def callback_from_text(text: str) -> Any:
@@ -226,16 +235,15 @@ def callback_from_text(text: str) -> Any:
     20
     """
     name, _, rest = text.partition(":")
-    if name not in CALLBACKS:
-        raise TrustaxError(f"there is no callback {name!r}; {similar_or_all(name, CALLBACKS)}")
-    known = {field.name for field in fields(CALLBACKS[name])}
+    callback = CALLBACKS.find(name)
+    known = {field.name for field in fields(callback)}
     settings: dict[str, Any] = {}
     for setting in filter(None, rest.split(",")):
         key, equals, value = setting.partition("=")
         if key not in known or not equals:
             raise TrustaxError(f"callback {name} has no setting {key!r}; {similar_or_all(key, known)}")
         settings[key] = _parse_value(value)
-    return CALLBACKS[name](**settings)
+    return callback(**settings)
 
 
 def _parse_value(text: str) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from trustax.algorithms import Algorithm
 from trustax.envs import CompiledEnvironment, HostEnvironment
@@ -24,7 +24,8 @@ from trustax.runtime.collect import HostCollector, collect
 from trustax.runtime.compilation import release_memory, without_garbage_collection
 from trustax.runtime.devices import Placement
 from trustax.runtime.episodes import EpisodeWindow, FinishedEpisodes
-from trustax.runtime.state import RunState, preprocessing_of
+from trustax.runtime.state import RunState, learner_values, preprocessing_of
+from trustax.settings import with_values
 from trustax.types import Metrics, Progress, Rollout
 
 
@@ -63,6 +64,7 @@ class TrainStep:
         preprocessing = preprocessing_of(run)
         self._compiled = isinstance(environment, CompiledEnvironment)
         self.placement = Placement(run.num_seeds, collect_on_cpu=getattr(environment, "on_cpu", False))
+        self._values = jax.device_put(learner_values(run), self.placement.learners)
         self._keys = jax.jit(partial(_keys, run.horizon))
         self._learn = self.placement.learn(partial(_learn, run.algorithm, tuple(traced)), donate=(0,))
         self._log_rollout = self.placement.collect(_log_rollout, donate=(0,))
@@ -84,7 +86,7 @@ class TrainStep:
             *_, rollout, finished = traced.out_info
             progress = Progress(state.iteration, state.iteration)
             # The largest program first: the memory of a small run peaks while compiling.
-            self._learn = self._learn.lower(state.learner, rollout, learn_keys, progress).compile()
+            self._learn = self._learn.lower(state.learner, rollout, learn_keys, self._values, progress).compile()
             release_memory()
             self._collect = traced.lower().compile()
             self._log_rollout = self._log_rollout.lower(state.episodes, rollout, finished).compile()
@@ -102,7 +104,7 @@ class TrainStep:
         if self.placement.is_split:
             rollout = jax.device_put(rollout, self.placement.learners)
         progress = Progress(state.iteration, jnp.asarray(num_iterations, jnp.int32))
-        learner, update_row, series = self._learn(state.learner, rollout, learn_keys, progress)
+        learner, update_row, series = self._learn(state.learner, rollout, learn_keys, self._values, progress)
         metrics = _on_host(rollout_row) | _on_host(update_row)
         learned = time.perf_counter()
         state = dataclasses.replace(
@@ -182,13 +184,16 @@ def _learn(
     learner: Any,
     rollout: Rollout,
     keys: Key[Array, " seed"],
+    values: dict[str, Float[Array, " seed"]],
     progress: Progress,
 ) -> tuple[Any, MetricRow, Metrics]:
-    def of_seed(learner: Any, rollout: Rollout, key: Key[Array, ""]) -> tuple[Any, MetricRow, Metrics]:
-        learner, metrics = algorithm.update(learner, rollout, progress, key)
+    def of_seed(
+        learner: Any, rollout: Rollout, key: Key[Array, ""], own: dict[str, Any]
+    ) -> tuple[Any, MetricRow, Metrics]:
+        learner, metrics = with_values(algorithm, own).update(learner, rollout, progress, key)
         return learner, means(metrics), {name: metrics[name] for name in traced}
 
-    return over_seeds(of_seed)(learner, rollout, keys)
+    return over_seeds(of_seed)(learner, rollout, keys, values)
 
 
 def _on_host(row: MetricRow) -> dict[str, np.ndarray]:

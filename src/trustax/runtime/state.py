@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Float, Int, Key
 
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.envs.base import EnvState
@@ -18,6 +18,7 @@ from trustax.run import Run
 from trustax.runtime.collector_state import CollectorState, Preprocessing
 from trustax.runtime.compilation import jit_once, release_memory, without_garbage_collection
 from trustax.runtime.episodes import EpisodeWindow
+from trustax.settings import per_learner_values, with_values
 from trustax.types import EnvSpec
 
 
@@ -37,6 +38,11 @@ def preprocessing_of(run: Run) -> Preprocessing:
     return Preprocessing(
         run.normalize_observations, run.normalize_rewards, run.bootstrap_truncation, run.algorithm.discount
     )
+
+
+def learner_values(run: Run) -> dict[str, Float[Array, " seed"]]:
+    """The settings that differ between learners, as arrays with one value for each."""
+    return {name: jnp.asarray(values, jnp.float32) for name, values in per_learner_values(run.algorithm).items()}
 
 
 def start(run: Run, environment: CompiledEnvironment | HostEnvironment) -> RunState:
@@ -63,7 +69,8 @@ def _init(
     preprocessing = preprocessing_of(run)
     seeds = np.asarray(run.seeds, np.uint32)
     keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed)))(seeds)
-    learner = over_seeds(lambda key: run.algorithm.init(key, spec))(keys[:, 0])
+    values = learner_values(run)
+    learner = over_seeds(lambda key, own: with_values(run.algorithm, own).init(key, spec))(keys[:, 0], values)
     observer = over_seeds(lambda first: CollectorState.init(first, preprocessing, spec))(observation)
     episodes = jax.vmap(lambda _: EpisodeWindow.init())(seeds)
     return learner, observer, episodes, keys[:, 1]

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from trustax.errors import TrustaxError, similar_or_all
+from trustax.errors import TrustaxError
 from trustax.ops.metrics import STEP, Record, finite_values
 from trustax.run import Run, settings_of
+from trustax.settings import Registry
 from trustax.storage.tensorboard import TensorBoardLogger
 
 
@@ -114,12 +115,17 @@ class MLflowLogger:
             self._client.set_terminated(self._id)
 
 
-LOGGERS: dict[str, Callable[[], Logger]] = {
-    "tensorboard": TensorBoardLogger,
-    "wandb": WandbLogger,
-    "mlflow": MLflowLogger,
-}
-"""Loggers by their names on the command line."""
+LOGGERS: Registry[Callable[[], Logger]] = Registry(
+    "logger",
+    "trustax.loggers",
+    {"tensorboard": TensorBoardLogger, "wandb": WandbLogger, "mlflow": MLflowLogger},
+)
+"""Loggers by name; `trustax.loggers` is the entry-point group."""
+
+
+def register_logger(name: str, logger: Callable[[], Logger]) -> None:
+    """Give a logger a name; `logger` is called without arguments to make one."""
+    LOGGERS.register(name, logger)
 
 
 class Loggers:
@@ -157,6 +163,4 @@ def _make_logger(logger: Any) -> Logger:
         if missing:
             raise TrustaxError(f"a logger must have the methods start, log and close; {logger!r} has no {missing[0]}")
         return logger
-    if logger not in LOGGERS:
-        raise TrustaxError(f"there is no logger {logger!r}; {similar_or_all(logger, LOGGERS)}")
-    return LOGGERS[logger]()
+    return LOGGERS.find(logger)()

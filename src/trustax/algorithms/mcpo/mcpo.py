@@ -31,6 +31,7 @@ from trustax.ops.adam import AdamState, adam_init, adam_step
 from trustax.ops.distributions import Distribution
 from trustax.ops.minibatches import over_minibatches
 from trustax.ops.objectives import adapt_kl_cost, expectations, mean_kl, surrogate
+from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 CONTEXT_LIMIT = 100.0
@@ -81,35 +82,35 @@ class Virtual(NamedTuple):
 class MCPO(FirstOrder):
     """Memory-Constrained Policy Optimization (Le et al. 2022)."""
 
-    memory_size: int = 10
+    memory_size: int = setting(10, minimum=1)
     """Number of past policies in the memory (N)."""
     virtual_policy: Literal["attention", "mean"] = "attention"
     """How past policies are combined into the virtual policy: by learned attention, or by their mean ("Mean ψ")."""
-    trust_region_weight: Literal["adaptive"] | float = "adaptive"
+    trust_region_weight: Literal["adaptive"] | float = setting("adaptive", minimum=0, maximum=1)
     """α, the weight of the virtual trust region relative to the old policy's: per sample, or a constant in [0, 1]."""
     kl_cost_rule: Literal["switching", "annealed", "adaptive", "fixed"] = "switching"
     """β, the weight of both regions: switched (the paper), annealed from 1 to 0, adapted to a KL target, or fixed."""
-    kl_cost_min: float = 0.01
+    kl_cost_min: PerLearner = setting(0.01, minimum=0)
     """β while the new policy is closer to the old one than the virtual policy is (switching)."""
-    kl_cost_max: float = 10.0
+    kl_cost_max: PerLearner = setting(10.0, minimum=0, not_below="kl_cost_min")
     """β when the new policy is farther away (switching), or its initial value if it adapts."""
-    kl_cost_max_target: float = 0.01
+    kl_cost_max_target: float = setting(0.01, minimum=0)
     """KL divergence of old and new policy that β_max adapts to after each iteration; 0 keeps kl_cost_max."""
     switch_every: Literal["epoch", "minibatch"] = "epoch"
     """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch."""
-    kl_cost: float = 1.0
+    kl_cost: PerLearner = setting(1.0, minimum=0)
     """β (fixed), or its initial value (adaptive)."""
-    kl_target: float = 0.03
+    kl_target: PerLearner = setting(0.03, minimum=0)
     """KL divergence of old and new policy that β adapts to (adaptive)."""
     write_rule: Literal["diversity", "interval"] = "diversity"
     """When to remember a policy: if it is farther from the virtual policy than the old one is, or at intervals."""
-    write_interval: int = 10
+    write_interval: int = setting(10, minimum=1)
     """Updates between writes (interval)."""
     write_ties: bool = False
     """Also write at equal distances, as in Eq. 2; Algorithm 1 does not."""
     context_features: Literal["all", "half"] = "all"
     """Input of the attention network: all 12 features, or only the distances and returns."""
-    dropout: float = 0.5
+    dropout: float = setting(0.5, minimum=0, below=1)
     """Dropout rate of the attention network."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> MCPOState:
@@ -155,7 +156,7 @@ class MCPO(FirstOrder):
     def _adapts_kl_cost_max(self) -> bool:
         return self.kl_cost_rule == "switching" and self.kl_cost_max_target > 0
 
-    def _adapt_kl_cost(self, state: MCPOState, batch: Batch, kl_target: float) -> Float[Array, ""]:
+    def _adapt_kl_cost(self, state: MCPOState, batch: Batch, kl_target: Float[Array, ""] | float) -> Float[Array, ""]:
         """β or β_max after an iteration, adapted to the KL divergence of that iteration."""
         kl = mean_kl(batch.old_distribution, evaluate(state.policy, batch).distribution, batch.weight)
         return adapt_kl_cost(state.kl_cost, kl, kl_target)

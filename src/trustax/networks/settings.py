@@ -1,0 +1,37 @@
+"""The settings that choose a network, shared by all algorithms."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from trustax.networks.actor_critic import Architecture
+from trustax.settings import CheckedSettings, setting
+from trustax.types import EnvSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings(CheckedSettings):
+    """Which network actor and critic are."""
+
+    network: str = "auto"
+    """The network by name: mlp, nature, impala or a registered one; auto is nature for images and mlp otherwise."""
+    hidden_sizes: tuple[int, ...] = setting((64, 64), minimum=1)
+    """Widths of the hidden layers of actor and critic; image networks have their own."""
+    activation: Literal["tanh", "relu", "gelu", "silu", "elu"] = "tanh"
+    """Activation of the hidden layers (mlp)."""
+    layer_norm: bool = False
+    """Normalize the input of each activation over its features (mlp)."""
+    shared_torso: bool = False
+    """Let actor and critic share their hidden layers (mlp); image networks always do."""
+
+
+def architecture_of(settings: NetworkSettings, spec: EnvSpec, initial_log_std: float = 0.0) -> Architecture:
+    """The network that settings describe, for an environment."""
+    return Architecture(
+        spec,
+        settings.hidden_sizes,
+        initial_log_std,
+        settings.network,
+        settings.activation,
+        settings.layer_norm,
+        settings.shared_torso,
+    )
