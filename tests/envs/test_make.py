@@ -10,7 +10,7 @@ import pytest
 
 from tests.envs.test_gymnasium import Scripted
 from trustax.envs import ENGINES, HostAdapter, JaxEnv, VectorizedJaxEnv, engine_of, make, register_engine
-from trustax.envs.engines import bare_id, imports_module, is_resumable
+from trustax.envs.engines import bare_id, imports_module, resumes_exactly
 from trustax.envs.gymnasium import GymnasiumHost
 from trustax.envs.jax.cartpole import CartPole
 from trustax.envs.registry import require_engine
@@ -107,7 +107,7 @@ def test_a_registered_engine_runs_what_has_its_prefix(monkeypatch: pytest.Monkey
     monkeypatch.setattr(ENGINES, "_entries", dict(ENGINES))
     register_engine("mine", Mine())
     assert engine_of("mine:7") == "mine"
-    assert is_resumable("mine:7")
+    assert resumes_exactly("mine:7")
     assert bare_id("mine:7") == "7"
     assert not imports_module("mine:7")
     assert isinstance(make("mine:7", [0], 2), VectorizedJaxEnv)

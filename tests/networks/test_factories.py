@@ -130,6 +130,16 @@ def test_a_network_of_the_users_is_one_vector_and_is_saved_by_name(registered: s
         tx.load(tmp_path / "agent")
 
 
+def test_a_name_may_be_registered_again_for_another_network(registered: str) -> None:
+    architecture = Architecture(VECTOR, network=registered)
+    first = architecture.init(KEY)
+    assert first(jnp.zeros(3))[0].logits.shape == (4,)
+    tx.register_network(registered, lambda key, spec: mine(key, spec, hidden_sizes=(6,)))
+    second = architecture.init(KEY)
+    assert second.parameters.size < first.parameters.size
+    assert second(jnp.zeros(3))[0].logits.shape == (4,)
+
+
 def test_a_setting_that_a_network_does_not_have_is_refused(registered: str) -> None:
     for spec, settings, message in (
         (IMAGE, {"layer_norm": True}, "the network 'nature' has no setting layer_norm; leave it at False"),

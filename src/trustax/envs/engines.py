@@ -65,10 +65,10 @@ def engine_of(env: Environment) -> str:
     return resolve(env)[0].name
 
 
-def is_resumable(env: Environment) -> bool:
+def resumes_exactly(env: Environment) -> bool:
     """Whether a resumed run on an environment continues exactly, because its state can be saved.
 
-    >>> is_resumable("CartPole-v1"), is_resumable("gymnasium:CartPole-v1")
+    >>> resumes_exactly("CartPole-v1"), resumes_exactly("gymnasium:CartPole-v1")
     (True, False)
     """
     return resolve(env)[0].resumable

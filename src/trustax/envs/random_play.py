@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Space, Tuple
 
 from trustax.envs.base import HostEnvironment
-from trustax.envs.engines import Environment, is_resumable, make, resolve
+from trustax.envs.engines import Environment, make, resolve, resumes_exactly
 from trustax.envs.errors import describe, one_line
 from trustax.envs.gymnasium import GymnasiumHost
 from trustax.envs.registry import GYMNASIUM
@@ -108,7 +108,7 @@ def play(env: Environment, num_steps: int | None = None) -> RandomPlay:
     observation = np.concatenate([first, stacked("observation", first[:0])])
     empty_flags = np.zeros((0, len(SEEDS), NUM_ENVS), bool)
     reward, terminated, truncated = (stacked(field, empty_flags) for field in ("reward", "terminated", "truncated"))
-    in_jax = is_resumable(env)
+    in_jax = resumes_exactly(env)
     return RandomPlay(spec, in_jax, observation, reward, terminated, truncated, faults, error)
 
 

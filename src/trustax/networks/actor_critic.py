@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, Shaped
 
 from trustax.errors import TrustaxError
-from trustax.networks.registry import build
+from trustax.networks.registry import build, factory_of
 from trustax.ops.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
 from trustax.types import EnvSpec
 
@@ -38,7 +38,7 @@ class Architecture:
 
     def unflatten(self, parameters: Float[Array, " parameter"]) -> Any:
         """The network whose numbers, one after another, are `parameters`."""
-        shapes, structure, static = _layout(self)
+        shapes, structure, static = _layout(self, factory_of(self.network, self.spec))
         pieces = jax.lax.split(parameters, [prod(shape) for shape in shapes])
         leaves = [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
         return eqx.combine(jax.tree.unflatten(structure, leaves), static)
@@ -80,8 +80,11 @@ def flatten(tree: Any) -> Float[Array, " parameter"]:
 
 
 @lru_cache
-def _layout(architecture: Architecture) -> tuple[list[tuple[int, ...]], Any, Any]:
-    """The shapes of a network's arrays, their structure, and the rest of the network."""
+def _layout(architecture: Architecture, factory: Any) -> tuple[list[tuple[int, ...]], Any, Any]:
+    """The shapes of a network's arrays, their structure, and the rest of the network.
+
+    The factory is part of the cache's key: another one may be registered under the same name.
+    """
     network = eqx.filter_eval_shape(architecture._network, jax.random.key(0))
     arrays, static = eqx.partition(network, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
     leaves, structure = jax.tree.flatten(arrays)

@@ -48,8 +48,7 @@ def build(
     name: str, key: Key[Array, ""], spec: EnvSpec, settings: dict[str, Any], defaults: dict[str, Any]
 ) -> eqx.Module:
     """The network with a name, given the settings that its factory takes; the others must have their defaults."""
-    name = resolved(name, spec)
-    factory = NETWORKS.find(name)
+    name, factory = resolved(name, spec), factory_of(name, spec)
     parameters = inspect.signature(factory).parameters.values()
     takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
     known = {parameter.name for parameter in parameters}
@@ -58,6 +57,11 @@ def build(
         if setting not in taken and value != defaults[setting]:
             raise TrustaxError(f"the network {name!r} has no setting {setting}; leave it at {defaults[setting]!r}")
     return factory(key, spec, **taken)
+
+
+def factory_of(name: str, spec: EnvSpec) -> Callable[..., Any]:
+    """The factory that makes the network with a name."""
+    return NETWORKS.find(resolved(name, spec))
 
 
 def resolved(name: str, spec: EnvSpec) -> str:
