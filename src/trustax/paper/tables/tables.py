@@ -193,6 +193,7 @@ def _notes(name: str, has_aggregates: bool) -> list[str]:
         notes.append("matches: our interval overlaps the paper's, its mean ± t·std/√5, which is 1.24 times its ±.")
     if name in ("table-1", "table-1-full"):
         notes.append("Best window: the highest mean of 100 training episodes; the paper does not say which it reports.")
+        notes.append("Baselines have the exact KL, and V-MPO sums its policy loss; rows named k2 and mean do not.")
         notes.append("What the paper leaves open about MCPO, and what we chose: docs/fidelity.md.")
     notes.append("short: fewer steps than in the paper (see the heading).")
     notes.append("Bold: the best mean of the paper's methods trained longest; underlined: Cohen's d < 0.5 from it.")
