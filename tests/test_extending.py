@@ -12,6 +12,8 @@ import pytest
 from trustax.algorithms import ALGORITHMS
 from trustax.envs import ENGINES
 from trustax.networks import NETWORKS
+from trustax.runtime.callbacks import CALLBACKS
+from trustax.storage.loggers import LOGGERS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "extending.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -25,12 +27,11 @@ def pieces(program: str) -> tuple[str, str]:
     return definitions, registration + rest
 
 
-@pytest.mark.parametrize(("number", "printed"), list(enumerate(["reverse-kl", "residual", "corridor:10"])))
-@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(("number", "printed"), list(enumerate(["reverse-kl", "residual", "corridor:10", "1"])))
 def test_a_program_of_the_page_runs(
     number: int, printed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for registry in (ALGORITHMS, NETWORKS, ENGINES):
+    for registry in (ALGORITHMS, NETWORKS, ENGINES, CALLBACKS, LOGGERS):
         monkeypatch.setattr(registry, "_entries", dict(registry))
     shorter, count = re.subn(r"total_timesteps=[\d_]+", SMALL, PROGRAMS[number])
     assert count == 1
@@ -61,9 +62,10 @@ def test_an_installed_package_trains_from_the_command_line_and_resumes(tmp_path:
     run_dir = tmp_path / "run"
     settings = ["--num-envs", "2", "--horizon", "32", "--num-minibatches", "2", "--num-epochs", "1"]
     settings += ["--hidden-sizes", "8", "8", "--quiet"]
-    options = ["--env-id", "corridor:10", "--network", "residual", "--total-timesteps", "64", *settings]
-    trustax(tmp_path, "train", "reverse-kl", "--run-dir", str(run_dir), *options)
-    trustax(tmp_path, "resume", str(run_dir), "--total-timesteps", "128", "--quiet")
+    options = ["--env-id", "corridor:10", "--network", "residual", "--total-timesteps", "128", *settings]
+    hooks = ["--callbacks", "stop-after:iterations=1", "--loggers", "returns-file"]
+    trustax(tmp_path, "train", "reverse-kl", "--run-dir", str(run_dir), *options, *hooks)
+    trustax(tmp_path, "resume", str(run_dir), "--quiet", "--loggers", "returns-file")
     run = json.loads((run_dir / "run.json").read_text())
     assert (run["algorithm"]["name"], run["algorithm"]["network"], run["env_id"]) == (
         "reverse-kl",
@@ -71,3 +73,4 @@ def test_an_installed_package_trains_from_the_command_line_and_resumes(tmp_path:
         "corridor:10",
     )
     assert len((run_dir / "metrics.jsonl").read_text().splitlines()) == 2
+    assert len((run_dir / "returns.txt").read_text().splitlines()) == 2

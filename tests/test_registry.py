@@ -10,7 +10,8 @@ import pytest
 import trustax as tx
 from trustax.algorithms import ALGORITHMS, PPO
 from trustax.run import from_json
-from trustax.settings import LOGGERS, Registry
+from trustax.settings import Registry
+from trustax.storage.loggers import LOGGERS
 
 
 def install(folder: Path, entry_points: str, monkeypatch: pytest.MonkeyPatch, **modules: str) -> None:
@@ -57,7 +58,7 @@ def test_an_unknown_name_is_told_similar_ones() -> None:
     with pytest.raises(tx.TrustaxError, match=r"there is no algorithm 'os\.system'"):
         from_json({"algorithm": {"name": "os.system"}, "env_id": "CartPole-v1"})
     assert ALGORITHMS.get("mcpoo") is None
-    assert list(LOGGERS) == []
+    assert list(LOGGERS) == ["tensorboard", "wandb", "mlflow"]
 
 
 @pytest.mark.parametrize(

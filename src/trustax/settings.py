@@ -15,7 +15,6 @@ from typing import (
     Generic,
     Literal,
     NamedTuple,
-    Self,
     TypeAlias,
     TypeVar,
     Union,
@@ -157,7 +156,7 @@ class CheckedSettings:
     trustax.errors.TrustaxError: PPO has no argument 'gamma'; here it is called discount
     """
 
-    def __new__(cls, *positional: Any, **settings: Any) -> Self:
+    def __new__(cls, *positional: Any, **settings: Any) -> Any:
         known = getattr(cls, "__dataclass_fields__", {})
         refuse_unknown(cls.__name__, [name for name in settings if name not in known], known)
         return super().__new__(cls)

@@ -22,7 +22,6 @@ def ppo(**settings: Any) -> tx.PPO:
     return tx.PPO(num_epochs=2, num_minibatches=2, hidden_sizes=(8,), **settings)
 
 
-@pytest.mark.usefixtures("quick_compilation")
 def test_each_learner_learns_with_its_own_values_in_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
     traces = []
     update = tx.PPO.update

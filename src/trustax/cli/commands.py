@@ -13,9 +13,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from trustax.envs import engine_of
 from trustax.envs.check import check, report
-from trustax.envs.engines import imports_module
+from trustax.envs.engines import imports_module, resumes_exactly
 from trustax.errors import TrustaxError
 from trustax.evaluation import evaluate
 from trustax.plotting.labels import run_labels
@@ -258,7 +257,7 @@ def _print_rounding(run: Run) -> None:
 
 
 def _print_exactness(run: Run) -> None:
-    if engine_of(run.env_id) not in ("native", "gymnax") and run.restart_interval == 0:
+    if not resumes_exactly(run.env_id) and run.restart_interval == 0:
         print("this engine cannot save its environments: new episodes start, so resuming is not exact bit for bit")
 
 
