@@ -1,4 +1,4 @@
-"""Trust-region policy optimisation in JAX: MCPO and the methods it is measured against.
+"""Trust-region policy optimization in JAX: MCPO and the methods it is measured against.
 
 >>> import trustax as tx
 >>> result = tx.train(tx.PPO(), "CartPole-v1", total_timesteps=16_384, num_seeds=2, quiet=True)

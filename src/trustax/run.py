@@ -27,6 +27,7 @@ ADDED_LATER = {
     "shared_torso": False,
     "learning_rate_schedule": "linear",
     "clip_range_schedule": "constant",
+    "schedule_boundaries": (0.5, 0.75),
 }
 """Fields that files of earlier versions lack, with the value that those versions implied."""
 

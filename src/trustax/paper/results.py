@@ -21,7 +21,7 @@ import numpy as np
 from trustax.errors import TrustaxError
 from trustax.ops.metrics import RETURN, SPEED, STEP, SUCCESS, Record
 from trustax.run import ADDED_LATER, Run, from_json, to_json
-from trustax.storage.atomic import write_atomic
+from trustax.storage.atomic import jsonable, write_atomic
 
 DETAILS = "mcpo/"
 """Metrics with this prefix are stored as mean and standard deviation over seeds."""
@@ -93,9 +93,13 @@ def digest(run: Run) -> str:
     Fields of later versions are hashed only if they differ from the behavior of earlier versions.
     """
     definition = to_json(replace(run, seed=0, num_seeds=1))
-    for settings in (definition, definition["algorithm"]):
+    algorithm = definition["algorithm"]
+    if (schedule := algorithm.get("learning_rate_schedule")) in ("linear", "constant"):
+        algorithm["decay_learning_rate"] = schedule == "linear"  # its name in earlier versions
+        del algorithm["learning_rate_schedule"]
+    for settings in (definition, algorithm):
         for name, value in ADDED_LATER.items():
-            if settings.get(name) == value:
+            if name in settings and settings[name] == jsonable(value):
                 del settings[name]
     return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8]
 

@@ -97,7 +97,9 @@ class MLflowLogger:
             raise TrustaxError('mlflow is not installed: pip install "trustax[mlflow]"') from None
         import os
 
-        uri = os.environ.get("MLFLOW_TRACKING_URI") or (run_dir / "mlruns").resolve().as_uri() if run_dir else None
+        uri = os.environ.get("MLFLOW_TRACKING_URI")
+        if uri is None and run_dir is not None:
+            uri = (run_dir / "mlruns").resolve().as_uri()
         self._client = MlflowClient(tracking_uri=uri)
         found = self._client.get_experiment_by_name(self._experiment)
         experiment_id = found.experiment_id if found else self._client.create_experiment(self._experiment)
