@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from trustax.algorithms import ALGORITHMS, MCPO, TRPO
+from trustax.envs import make
 from trustax.errors import TrustaxError
 from trustax.paper.tasks import TASKS, task, task_of
 from trustax.training import train
@@ -29,12 +30,12 @@ def trained(name: str, kind: Any) -> Any:
 def pairs() -> Iterator[Any]:
     """Every task with every method.
 
-    The fast half has MCPO and one other method for each task, and all methods for images; without images,
-    tests/algorithms/test_contract.py trains all methods. Atari's games differ in the number of actions alone.
+    The fast half has MCPO and one other method for each task, and for images one method of each kind of step, because
+    their networks take seconds to initialize; tests/algorithms/test_contract.py trains all methods without images.
     """
     others = cycle(method for method in ALGORITHMS if method != "mcpo")
     for name in (name for name in TASKS if name not in ATARI[:1] + ATARI[2:]):
-        fast = list(ALGORITHMS) if name in ATARI else ["mcpo", next(others)]
+        fast = ["mcpo", "ppo", "trpo", "acktr"] if name in ATARI else ["mcpo", next(others)]
         for method in ALGORITHMS:
             yield pytest.param(name, method, marks=[] if method in fast else [pytest.mark.slow])
 
@@ -46,6 +47,15 @@ def test_a_task_trains_with_every_method(name: str, method: str) -> None:
     assert all(np.isfinite(record["train/loss"]).all() for record in result.records)
 
 
+@pytest.mark.parametrize("name", ATARI)
+def test_a_game_begins(name: str) -> None:
+    """Atari's games differ in the number of actions alone."""
+    environment = make(task(name).env_id, [0], 1)
+    assert environment.spec.observation_shape == (4, 84, 84)
+    environment.close()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ATARI[:1] + ATARI[2:])
 def test_the_other_games_train(name: str) -> None:
     assert np.isfinite(trained(name, MCPO).records[-1]["train/loss"]).all()
