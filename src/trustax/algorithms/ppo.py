@@ -8,6 +8,8 @@ Schulman, Wolski, Dhariwal, Radford, Klimov: Proximal Policy Optimization Algori
 """
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
@@ -36,13 +38,14 @@ class PPO(FirstOrder):
         self, state: ActorCritic, rollout: Rollout, progress: Progress, key: Key[Array, ""]
     ) -> tuple[ActorCritic, Metrics]:
         batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
-        clip_range = self.clip_range * schedule_factor(self.clip_range_schedule, progress, self.schedule_boundaries)
+        factor = schedule_factor(self.clip_range_schedule, progress, self.schedule_boundaries)
+        return improve(self, partial(self._objective, factor=factor), state, batch, progress, key)
 
-        def objective(
-            new: Evaluation, batch: Batch, remaining: Float[Array, ""]
-        ) -> tuple[Float[Array, " batch"], Metrics]:
-            clipped = jnp.abs(new.ratio - 1) > clip_range
-            metrics = {"train/clip_fraction": clipped.astype(jnp.float32)}
-            return clipped_gain(new.ratio, batch.advantage, 1 - clip_range, 1 + clip_range), metrics
-
-        return improve(self, objective, state, batch, progress, key)
+    def _objective(
+        self, new: Evaluation, batch: Batch, remaining: Float[Array, ""], factor: Any = 1.0
+    ) -> tuple[Float[Array, " batch"], Metrics]:
+        clip_range = self.clip_range * factor
+        lower, upper = 1 - clip_range, 1 + clip_range
+        clipped = jnp.abs(new.ratio - 1) > clip_range
+        metrics = {"train/clip_fraction": clipped.astype(jnp.float32)}
+        return clipped_gain(new.ratio, batch.advantage, lower, upper), metrics

@@ -95,8 +95,9 @@ def _layout(architecture: Architecture, factory: Any) -> tuple[list[tuple[int, .
 def _require_network(architecture: Architecture, network: Any, leaves: list[jax.ShapeDtypeStruct]) -> None:
     """Refuse what is not a network in the sense of `trustax.networks.registry.Factory`."""
     name, spec = architecture.network, architecture.spec
-    if not callable(network) or any(leaf.dtype != jnp.float32 for leaf in leaves):
-        raise TrustaxError(f"the network {name!r} must be a callable Equinox module whose arrays are all float32")
+    kinds = {leaf.dtype for leaf in leaves}
+    if not callable(network) or len(kinds) != 1 or not jnp.issubdtype(kinds.pop(), jnp.floating):
+        raise TrustaxError(f"the network {name!r} must be a callable module whose arrays are floats of one type")
     seen = jax.ShapeDtypeStruct(spec.observation_shape, spec.observation_dtype)
     output = eqx.filter_eval_shape(lambda network, x: network(x), network, seen)
     match output:
