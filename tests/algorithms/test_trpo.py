@@ -14,7 +14,7 @@ from tests.ops.test_natural_gradient import HIDDEN_SIZES, dense_fisher
 from tests.probes import QUICK_COMPILE, SPECS, random_rollout
 from trustax.algorithms.batch import make_batch
 from trustax.algorithms.trpo import KL_SLACK, TRPO
-from trustax.networks import Policy
+from trustax.networks import Policy, mlp, register_network
 from trustax.types import DiscreteActions, EnvSpec, Progress, Rollout
 
 SMALL = TRPO(hidden_sizes=HIDDEN_SIZES, cg_iterations=3, num_minibatches=2, value_epochs=1, value_iterations=2)
@@ -252,7 +252,12 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "discount": (0.5, {}),
     "gae_lambda": (0.5, {}),
     "hidden_sizes": ((4,), {}),
+    "network": ("elu", {}),
+    "activation": ("relu", {}),
+    "layer_norm": (True, {}),
+    "shared_torso": (True, {}),
 }
+register_network("elu", lambda key, spec, **settings: mlp(key, spec, **settings | {"activation": "elu"}))
 
 
 @lru_cache
