@@ -22,7 +22,7 @@ avx2: export XLA_FLAGS := --xla_cpu_max_isa=AVX2 --xla_backend_optimization_leve
 	--xla_llvm_disable_expensive_passes=false --xla_cpu_use_fusion_emitters=true
 avx2: $(VENV)/.ready
 	$(BIN)/python -m pytest -n auto --dist loadfile tests/ops tests/runtime/test_collect.py tests/algorithms/test_mcpo.py \
-		tests/algorithms/test_mdpo.py tests/algorithms/test_vmpo.py tests/algorithms/test_reductions.py
+		tests/algorithms/test_mdpo.py tests/algorithms/test_vmpo.py tests/algorithms/test_ppo.py
 
 slow: $(VENV)/.ready
 	$(BIN)/python -m pytest -m slow
