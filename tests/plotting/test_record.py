@@ -199,7 +199,7 @@ def test_a_run_is_recorded_from_the_command_line(tmp_path: Path, capsys: pytest.
     code, out, _ = cli(f"record {folder} --output {film} --max-steps 5 --stochastic --fps 25", capsys)
     assert (code, film.exists(), "5 steps, unfinished" in out) == (0, True, True)
     for options, message in {
-        "--learner 2": "this run has the learners 0 to 1, not 2",
+        "--learner 2": "learner must be between 0 and 1, not 2",
         "--output film.avi": "a recording is a .gif or an .mp4",
         "--env-id Pendulum-v1": "the agent has observations of shape (4,) and 2 outputs for DiscreteActions",
     }.items():
@@ -212,4 +212,4 @@ def test_a_run_is_recorded_from_the_command_line(tmp_path: Path, capsys: pytest.
     definition.write_text(definition.read_text().replace('"native:CartPole-v1"', '"gymnasium:os:CartPole-v1"'))
     code, _, err = cli(f"record {folder}", capsys)
     assert code == 2
-    assert "imports a module, which a file may not ask for" in err
+    assert "imports a module; to allow this, add --env-id" in err

@@ -123,7 +123,7 @@ def test_a_failing_run_does_not_stop_the_others(tmp_path: Path) -> None:
         )
     reasons = {failure.job.title: failure.reason for failure in failures}
     assert reasons == {
-        "taken": f"{tmp_path / 'taken'} is being trained by another process ({os.getpid()}); wait for its end",
+        "taken": f"{tmp_path / 'taken'} is being trained by another process (PID {os.getpid()}); wait until it ends",
         "diverging": "the loss of learner 0, 1 is not finite in iteration 1; try a smaller learning_rate",
     }
     assert finished_records(TINY, tmp_path / "good")

@@ -160,7 +160,7 @@ def _engine_for_bare(env_id: str) -> Engine:
         if engine.has(env_id):
             return engine
     if GYMNAX.has(env_id):
-        raise TrustaxError(f"{env_id!r} is an environment of gymnax, which runs only with its prefix: gymnax:{env_id}")
+        raise TrustaxError(f"{env_id!r} is an environment of gymnax, which needs the prefix: gymnax:{env_id}")
     notes = [_install(engine) for engine in FOR_BARE_IDS if not engine.ids()]
     note = f" ({'; '.join(notes)})" if notes else ""
     raise TrustaxError(f"there is no environment {env_id!r}{_similar(env_id, FOR_BARE_IDS)}{note}")
