@@ -18,7 +18,7 @@ TINY: dict[str, Any] = {"num_epochs": 2, "num_minibatches": 3, "hidden_sizes": (
 PROGRESS = Progress(jnp.array(1), jnp.array(4))
 KEY = jax.random.key(7)
 
-both_action_kinds = pytest.mark.parametrize("actions", ["discrete", "box"])
+both_action_kinds = pytest.mark.parametrize("actions", ["discrete", pytest.param("box", marks=pytest.mark.slow)])
 
 
 def updated(algorithm: Any, state: Any, actions: str) -> Any:

@@ -218,7 +218,7 @@ def test_rows_of_weight_zero_have_no_influence(actions: str, value_fit: Any) -> 
     np.testing.assert_array_equal(after.policy.parameters, spoilt_after.policy.parameters)
 
 
-@both_fits
+@pytest.mark.parametrize("value_fit", ["epochs", pytest.param("lbfgs", marks=pytest.mark.slow)])
 def test_seeds_side_by_side_and_eager_equal_compiled(value_fit: Any) -> None:
     """One of the seeds backtracks and the others wait for it."""
     algorithm = dataclasses.replace(SMALL, kl_target=3.0, value_fit=value_fit)

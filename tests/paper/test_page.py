@@ -11,6 +11,7 @@ from trustax.paper.tables.tables import TABLES
 pytestmark = pytest.mark.pages
 
 
+@pytest.mark.slow  # it draws every empty figure; the other tests draw some
 def test_a_page_without_results_lists_every_table_as_not_run(tmp_path: Path) -> None:
     page = write_page(tmp_path, tmp_path / "page.md").read_text(encoding="utf-8")
     for name in TABLES:

@@ -222,6 +222,7 @@ def test_an_empty_folder_shows_the_commands_to_run(browser: Chromium, tmp_path: 
     assert complaints(browser) == []
 
 
+@pytest.mark.slow  # it writes the page of all results
 def test_the_headline_counts_each_of_the_papers_numbers_once(browser: Chromium, tmp_path: Path) -> None:
     results = Path(__file__).parents[2] / "results"
     browser = opened(browser, write_report(results, tmp_path / "report.html", figures=False), "overview")

@@ -30,12 +30,12 @@ def trained(name: str, kind: Any) -> Any:
 def pairs() -> Iterator[Any]:
     """Every task with every method.
 
-    The fast half has MCPO and one other method for each task, and for images one method of each kind of step, because
-    their networks take seconds to initialize; tests/algorithms/test_contract.py trains all methods without images.
+    The fast half has MCPO and one other method for each task: networks for images take seconds to initialize, and
+    tests/algorithms/test_contract.py trains all methods without images.
     """
     others = cycle(method for method in ALGORITHMS if method != "mcpo")
     for name in (name for name in TASKS if name not in ATARI[:1] + ATARI[2:]):
-        fast = ["mcpo", "ppo", "trpo", "acktr"] if name in ATARI else ["mcpo", next(others)]
+        fast = ["mcpo", "ppo"] if name in ATARI else ["mcpo", next(others)]
         for method in ALGORITHMS:
             yield pytest.param(name, method, marks=[] if method in fast else [pytest.mark.slow])
 
