@@ -17,6 +17,7 @@ from trustax.evaluation import evaluate
 from trustax.ops.metrics import RETURN, finite_values
 from trustax.run import Run
 from trustax.settings import Registry, validated
+from trustax.storage.atomic import write_atomic
 
 if TYPE_CHECKING:
     from trustax.runtime.loop import Iteration
@@ -119,7 +120,7 @@ class Evaluate:
         if path is not None and path.exists():
             lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
             self.evaluations = [line for line in lines if line["step"] <= timesteps]
-            path.write_text("".join(json.dumps(one) + "\n" for one in self.evaluations), encoding="utf-8")
+            write_atomic(path, "".join(json.dumps(one) + "\n" for one in self.evaluations))
 
     def on_iteration(self, iteration: "Iteration") -> None:
         if iteration.number % self.interval and not iteration.is_last:
