@@ -131,6 +131,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "table-3": Experiment(
         title="Atari, human-normalised",
         methods=["PPO ε=0.2", "ACKTR δ=0.01", "VMPO α₀=5", "TRGPPO", "MCPO N=10"],
+        variants=["MCPO N=10 adaptive β_max"],
         tasks=ATARI,
     ),
     "minigrid": Experiment(
@@ -145,6 +146,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         methods=[*_named("MCPO"), *ABLATIONS, "Mean ψ N=10", "Half feature", *TABLE_1],
         variants=["MCPO N=10 adaptive β_max", "MCPO N=10 literal"],
         tasks=["bipedal-walker-hardcore"],
+    ),
+    "ablation-full": Experiment(
+        title="The same ablation on tasks where every row runs in full",
+        methods=[*_named("MCPO"), *ABLATIONS, "Mean ψ N=10", "Half feature"],
+        variants=["MCPO N=10 adaptive β_max", "MCPO N=10 literal"],
+        tasks=["lunar-lander", "bipedal-walker"],
     ),
     "figure-1c": Experiment(
         title="The slot that attention prefers",

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from trustax.errors import TrustaxError, similar_or_all
 from trustax.paper.experiments import PROTOCOLS
-from trustax.paper.figures.ablation import draw_ablation
+from trustax.paper.figures.ablation import draw_ablation, draw_full_ablation
 from trustax.paper.figures.curves import draw_curves, draw_minigrid
 from trustax.paper.figures.details import draw_alpha, draw_slots
 from trustax.paper.figures.iteration_detail import draw_iteration_details
@@ -27,6 +27,7 @@ FROM_OUTCOMES: dict[str, Callable[[Sequence[Outcome], str], Figures]] = {
     "alpha": draw_alpha,
     "minigrid": draw_minigrid,
     "ablation": draw_ablation,
+    "ablation-full": draw_full_ablation,
     "curves": draw_curves,
     "profiles": draw_profiles,
 }
@@ -44,6 +45,7 @@ TITLES = {
     "alpha": "The weight α over training",
     "minigrid": "Navigation",
     "ablation": "Ablation",
+    "ablation-full": "Ablation on shorter tasks",
     "curves": "Learning curves",
     "profiles": "Performance profiles",
 }

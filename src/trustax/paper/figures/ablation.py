@@ -1,4 +1,4 @@
-"""The ablation on BipedalWalkerHardcore: final returns beside the paper's margins, and learning curves."""
+"""The ablations: final returns, on BipedalWalkerHardcore beside the paper's margins, and learning curves."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,14 @@ def draw_ablation(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figur
     found = outcomes_on(task, experiment, outcomes, protocol)
     if not found:
         return {}
-    return {"finals": _draw_finals(task, found, protocol), "curves": _draw_curves(task, found, protocol)}
+    return {"finals": _draw_finals(task, found, groups(), protocol), "curves": _draw_curves(task, found, protocol)}
+
+
+def draw_full_ablation(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
+    """Final returns on each task on which the ablation runs in full."""
+    experiment = EXPERIMENTS["ablation-full"]
+    found = {task: outcomes_on(task, experiment, outcomes, protocol) for task in experiment.tasks}
+    return {task: _draw_finals(task, own, COMPONENTS, protocol) for task, own in found.items() if own}
 
 
 def groups() -> dict[str, list[str]]:
@@ -43,15 +50,16 @@ def groups() -> dict[str, list[str]]:
     return COMPONENTS | {"Other methods": TABLE_1}
 
 
-def _draw_finals(task: str, found: OutcomeByMethod, protocol: str) -> Figure:
+def _draw_finals(task: str, found: OutcomeByMethod, groups: dict[str, list[str]], protocol: str) -> Figure:
     """Draw one bar per method in the paper's order, from the top."""
-    count = sum(map(len, groups().values())) + len(groups())
-    mark = f" ◆: {REFERENCE} plus the margin given in the paper's text, ± 25." if REFERENCE in found else ""
+    count = sum(map(len, groups.values())) + len(groups)
+    has_margins = task in EXPERIMENTS["ablation"].tasks and REFERENCE in found
+    mark = f" ◆: {REFERENCE} plus the margin given in the paper's text, ± 25." if has_margins else ""
     caption = f"{seeds_text(found.values())}; lines: ± one standard deviation over seeds.{mark} Protocol {protocol}."
     figure, panels = make_figure(f"Final return on {task}", caption, (8.0, count * ROW_HEIGHT + 1.4))
     axes = panels[0, 0]
     height, ticks = 0.0, {}
-    for index, (group, methods) in enumerate(groups().items()):
+    for index, (group, methods) in enumerate(groups.items()):
         axes.text(
             0, -height, group, transform=axes.get_yaxis_transform(), fontsize=SMALL, fontweight="bold", va="center"
         )
@@ -59,7 +67,8 @@ def _draw_finals(task: str, found: OutcomeByMethod, protocol: str) -> Figure:
             height += 1
             ticks[method] = -height
             _draw_final(axes, -height, found.get(method), COLORS[index])
-            _draw_margin(axes, -height, method, found.get(REFERENCE))
+            if has_margins:
+                _draw_margin(axes, -height, method, found[REFERENCE])
         height += 1.4
     axes.set_yticks(list(ticks.values()), list(ticks), fontsize=SMALL)
     axes.set_ylim(-height + 0.7, 0.6)
@@ -80,9 +89,9 @@ def _draw_final(axes: Axes, height: float, outcome: Outcome | None, color: str) 
         axes.errorbar(final.mean(), height, xerr=final.std(), color=INK, elinewidth=1.1)
 
 
-def _draw_margin(axes: Axes, height: float, method: str, reference: Outcome | None) -> None:
+def _draw_margin(axes: Axes, height: float, method: str, reference: Outcome) -> None:
     margin = TARGETS["ablation"].get(method, {}).get("margin")
-    if margin is None or reference is None:
+    if margin is None:
         return
     place = float(np.nanmean(reference.final)) + margin.mean
     axes.errorbar(place, height, xerr=margin.tolerance, fmt="D", color=INK, markersize=4, elinewidth=0.8, alpha=0.7)

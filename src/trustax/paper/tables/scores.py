@@ -22,7 +22,7 @@ Measure = Callable[[Outcome], Runs]
 BEST = ", best"
 """Ends the key of a column with the best window of each run. It is compared with the same numbers of the paper as the
 last window, because the paper does not say which of the two it reports."""
-DIGITS = {"table-1": 2, "table-1-full": 2, "table-2": 0, "minigrid": 2, "ablation": 1}
+DIGITS = {"table-1": 2, "table-1-full": 2, "table-2": 0, "minigrid": 2, "ablation": 1, "ablation-full": 1}
 
 
 class Measured(NamedTuple):
