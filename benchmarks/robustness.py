@@ -17,7 +17,8 @@ import numpy as np
 
 import trustax as tx
 from trustax.paper.methods import method
-from trustax.paper.statistics import Summary, summary
+from trustax.paper.statistics import mean_interval
+from trustax.paper.tables.targets import SOLVED
 from trustax.paper.tasks import TASKS
 
 RESULTS = Path("results/robustness.json")
@@ -69,34 +70,36 @@ def run_missing(path: Path) -> None:
 
 
 def draw(path: Path, picture: Path) -> None:
-    """One line for each method: the mean return over seeds and its standard deviation against the minibatch size."""
+    """Draw the mean return with its 95 % interval, and how many seeds solve the task, against the minibatch size."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     from trustax.plotting.curves import COLORS, LINE_STYLES, STYLE
 
     rows = read(path)
-    with rc_context(STYLE):
+    with rc_context(STYLE | {"figure.figsize": (10.5, 4.2), "axes.titlesize": 11, "axes.titlepad": 8}):
         figure = Figure()
-        axes = figure.subplots()
+        means, solved = figure.subplots(1, 2)
         for index, name in enumerate(METHODS):
-            points = {row["minibatch_size"]: summary(np.array(row["returns"])) for row in rows if row["method"] == name}
-            _line(axes, points, name, COLORS[index % len(COLORS)], LINE_STYLES[index // len(COLORS)])
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(sorted(SIZES), [str(size) for size in sorted(SIZES)])
-        axes.set_xlabel("samples in a minibatch (the paper's settings: 128)")
-        axes.set_ylabel("episode return")
-        axes.set_title("Pendulum, time limits terminate: mean and standard deviation of 10 seeds")
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+            points = {row["minibatch_size"]: np.array(row["returns"]) for row in rows if row["method"] == name}
+            width = 2.4 if "MCPO" in name else 1.1
+            style = {"color": COLORS[index % len(COLORS)], "linestyle": LINE_STYLES[index // len(COLORS)]}
+            sizes = np.array(sorted(points))
+            shifted = sizes * 2.0 ** (0.04 * (index - len(METHODS) / 2))  # the bars stand beside each other
+            averages = np.array([points[size].mean() for size in sizes])
+            intervals = np.array([mean_interval(points[size]) for size in sizes])
+            means.plot(shifted, averages, linewidth=width, marker="o", markersize=4, **style)
+            means.vlines(shifted, intervals[:, 0], intervals[:, 1], color=style["color"], linewidth=1)
+            counts = [int((points[size] > SOLVED["pendulum"]).sum()) for size in sizes]
+            solved.plot(shifted, counts, linewidth=width, marker="o", markersize=4, label=name, **style)
+        means.set_title("Mean return and 95 % interval")
+        solved.set_title(f"Seeds of 10 that end above {SOLVED['pendulum']:.0f}")
+        for axes in (means, solved):
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(sorted(SIZES), [str(size) for size in sorted(SIZES)])
+            axes.set_xlabel("samples in a minibatch (paper: 128)")
+        figure.legend(loc="outside right center")
         figure.savefig(picture)
-
-
-def _line(axes: Any, points: dict[int, Summary], name: str, color: str, style: str) -> None:
-    sizes = sorted(points)
-    means = np.array([points[size].mean for size in sizes])
-    stds = np.array([points[size].std for size in sizes])
-    axes.plot(sizes, means, style, color=color, label=name, marker="o", markersize=4)
-    axes.fill_between(sizes, means - stds, means + stds, color=color, alpha=0.10, linewidth=0)
 
 
 def main() -> None:

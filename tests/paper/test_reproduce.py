@@ -24,7 +24,7 @@ PENDULUM = Part(name="table-1", protocols=["paper"], methods=["MCPO N=10", "PPO 
 
 def record(run: Run, speed: float = 100.0) -> Record:
     return {
-        "time/total_timesteps": run.batch_size,
+        "time/total_timesteps": run.num_iterations * run.batch_size,
         "time/fps": speed,
         "rollout/ep_rew_mean": [-150.0] * run.num_seeds,
     }
@@ -92,6 +92,15 @@ def test_an_outcome_counts_for_its_own_protocol_only(tmp_path: Path) -> None:
     assert jobs[3].folder.name.startswith("pendulum__MCPO-N-10__")
     assert jobs[3].folder.name.endswith("__3-4")
     assert len({job.folder for job in jobs}) == 4
+
+
+def test_an_outcome_that_stopped_before_its_end_is_run_again(tmp_path: Path) -> None:
+    part = replace(PENDULUM, methods=["MCPO N=10"])
+    made = outcome(part.cells("paper")[0], range(0, 5))
+    write(made, tmp_path / "paper")
+    assert not missing_jobs(part, tmp_path, tmp_path)
+    write(replace(made, steps=[made.steps[-1] - 1]), tmp_path / "paper")
+    assert len(missing_jobs(part, tmp_path, tmp_path)) == 1
 
 
 def test_a_shorter_run_has_its_own_folder(tmp_path: Path) -> None:

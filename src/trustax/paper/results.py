@@ -51,6 +51,11 @@ class Outcome:
     hardware: str
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the run reached its end."""
+        return self.steps[-1] >= self.run.num_iterations * self.run.batch_size
+
+    @property
     def final(self) -> np.ndarray:
         """The last value of each seed."""
         return self.returns[:, -1]

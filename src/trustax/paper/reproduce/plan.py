@@ -73,9 +73,9 @@ def _job(part: Part, protocol: str, cell: Cell, seeds: range, number: int, resul
 
 
 def definitions(folder: Path) -> list[tuple[str, Run]]:
-    """The method and the run of every outcome in a folder."""
+    """The method and the run of every outcome in a folder, except those of runs that stopped before their end."""
     outcomes = [read_file(path) for path in sorted(folder.glob("*.json"))]
-    return [(outcome.method, outcome.run) for outcome in outcomes]
+    return [(outcome.method, outcome.run) for outcome in outcomes if outcome.is_complete]
 
 
 def missing_seeds(cell: Cell, found: Iterable[tuple[str, Run]]) -> list[range]:
