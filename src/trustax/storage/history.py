@@ -1,6 +1,7 @@
 """The checkpoints of a run: their paths, the newest valid one, and the deletion of old ones."""
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trustax.errors import TrustaxError
-from trustax.storage.manifest import CheckpointError, check_size, read_manifest
+from trustax.storage.manifest import CheckpointError, check_size, check_sound, read_manifest
 from trustax.storage.pytree import TEMPORARY_PREFIX, folder_or_backup, without_backup_suffix
 
 
@@ -33,12 +34,15 @@ def newest_valid(run_dir: Path | str) -> Path | None:
     return next(_valid_checkpoints(Path(run_dir)), None)
 
 
-def newest_valid_or_raise(run_dir: Path | str) -> Path | None:
-    """Like `newest_valid`, but report newer checkpoints that are damaged, and raise an error if all are damaged."""
+def newest_sound_or_raise(run_dir: Path | str) -> Path | None:
+    """The newest checkpoint whose arrays match their digest; None if the run has no checkpoints.
+
+    Damaged newer checkpoints are reported on stderr. If all checkpoints are damaged, an error is raised.
+    """
     damage = None
     for folder in _checkpoint_folders(Path(run_dir)):
         try:
-            _check_valid(folder)
+            check_sound(folder_or_backup(folder))
         except CheckpointError as error:
             damage = damage or error
             continue
@@ -53,16 +57,17 @@ def newest_valid_or_raise(run_dir: Path | str) -> Path | None:
     return None
 
 
-def prune(run_dir: Path | str, keep: int = 2) -> None:
+def prune(run_dir: Path | str, keep: int = 2, up_to: int | float = math.inf) -> None:
     """Delete all but the newest `keep` valid checkpoints, and the leftovers of saves that were killed.
 
+    Checkpoints after the step `up_to` do not count: the run went back behind them because they are damaged.
     Checkpoints that cannot be read are not deleted: a newer version of Trustax may have written them.
     """
     if keep < 1:
         raise ValueError(f"keep must be at least 1, not {keep}")
     parent = checkpoint_path(run_dir, 0).parent
     try:
-        for folder in list(_valid_checkpoints(Path(run_dir)))[keep:]:
+        for folder in [one for one in _valid_checkpoints(Path(run_dir)) if step_of(one) <= up_to][keep:]:
             # Rename first: if the deletion is killed, a partly deleted folder must not look like a checkpoint.
             os.rename(folder_or_backup(folder), parent / (TEMPORARY_PREFIX + uuid.uuid4().hex))
         for leftover in [*parent.glob(TEMPORARY_PREFIX + "*"), *parent.glob(".step_*.old")]:
@@ -76,12 +81,8 @@ def _valid_checkpoints(run_dir: Path) -> Iterator[Path]:
     """The valid checkpoints of a run, newest first. The contents of the arrays are not checked."""
     for folder in _checkpoint_folders(run_dir):
         with contextlib.suppress(CheckpointError):
-            _check_valid(folder)
+            check_size(folder_or_backup(folder), read_manifest(folder_or_backup(folder)))
             yield folder
-
-
-def _check_valid(folder: Path) -> None:
-    check_size(folder_or_backup(folder), read_manifest(folder_or_backup(folder)))
 
 
 def _checkpoint_folders(run_dir: Path) -> list[Path]:

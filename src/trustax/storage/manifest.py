@@ -92,6 +92,24 @@ def check_size(folder: Path, manifest: dict[str, Any]) -> None:
         raise CheckpointError(folder / ARRAYS, f"{size} bytes, but its manifest says {manifest['size']}")
 
 
+def check_digest(path: Path, digest: str) -> None:
+    """Check that the arrays are those that were saved, bit for bit."""
+    try:
+        with open(path, "rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CheckpointError(path, error.strerror or error) from error
+    if found != digest:
+        raise CheckpointError(path, "damaged: it does not match the SHA-256 digest in its manifest")
+
+
+def check_sound(folder: Path) -> None:
+    """Check the manifest of a checkpoint, and the size and the digest of its arrays."""
+    manifest = read_manifest(folder)
+    check_size(folder, manifest)
+    check_digest(folder / ARRAYS, manifest["sha256"])
+
+
 def content_digest(content: dict[str, Any]) -> str:
     """A digest of JSON values that does not depend on their formatting."""
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -5,7 +5,6 @@ Saving is atomic, even if the process is killed. Loading validates everything an
 """
 
 import contextlib
-import hashlib
 import math
 import os
 import shutil
@@ -24,6 +23,7 @@ from trustax.storage.manifest import (
     MANIFEST,
     MANIFEST_SIZE_LIMIT,
     CheckpointError,
+    check_digest,
     check_size,
     read_manifest,
     regular_file_size,
@@ -201,10 +201,8 @@ def _read_arrays(path: Path, digest: str, expected: dict[str, Any], part: bool) 
     needed = sum(math.prod(one["shape"]) * jnp.dtype(one["dtype"]).itemsize for one in expected.values())
     if not part and regular_file_size(path) > needed + MANIFEST_SIZE_LIMIT:
         raise CheckpointError(path, "far larger than the arrays that its manifest lists")
+    check_digest(path, digest)
     try:
-        with open(path, "rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                raise CheckpointError(path, "damaged: it does not match the SHA-256 digest in its manifest")
         with safe_open(path, framework="numpy") as tensors:
             # A malicious file may come with a matching digest, so the names, shapes and dtypes are checked again.
             names = [name for name in tensors.keys() if name in expected or not part]  # noqa: SIM118

@@ -38,6 +38,7 @@ class RunDirectory:
         self._last_save_time = time.monotonic()
         self._last_save_seconds = 0.0
         self._saved_steps: int | None = None
+        self._saved: Path | None = None
         self._restart_interval = 0 if is_resumable(environment) else run.restart_interval
 
     def open(self, resume: bool) -> None:
@@ -51,6 +52,7 @@ class RunDirectory:
                 if not resume:
                     raise TrustaxError(f"{self.folder} already holds a run; resume it or choose another folder")
                 _check_same_run(read_run(self.folder), self._run, self.folder)
+                self._saved = self._newest_checkpoint(self.folder)
                 self._check_total_timesteps()
             elif self.folder.exists() and not (self.folder.is_dir() and _is_empty(self.folder)):
                 raise TrustaxError(f"{self.folder} exists and is not a run folder; choose another folder")
@@ -59,11 +61,17 @@ class RunDirectory:
         except OSError as error:
             raise TrustaxError(f"{self.folder} cannot be written: {error.strerror or error}") from error
 
+    def _newest_checkpoint(self, folder: Path) -> Path | None:
+        """The newest sound checkpoint, which must be one of this run."""
+        saved = checkpoints.newest_sound_or_raise(folder)
+        if saved is not None:
+            _check_same_header(saved, checkpoint.read_header(saved), self._run)
+        return saved
+
     def _check_total_timesteps(self) -> None:
         """Refuse a total that the run has already passed: its definition would not match its metrics."""
-        assert self.folder is not None
-        saved = checkpoints.newest_valid(self.folder)
-        steps, end = 0 if saved is None else checkpoints.step_of(saved), self._run.num_iterations * self._run.batch_size
+        steps = 0 if self._saved is None else checkpoints.step_of(self._saved)
+        end = self._run.num_iterations * self._run.batch_size
         if steps > end:
             raise TrustaxError(
                 f"{self.folder} has already trained for {steps:,} steps, so total_timesteps cannot be "
@@ -93,7 +101,7 @@ class RunDirectory:
         steps = int(state.iteration) * self._run.batch_size
         path = checkpoints.checkpoint_path(self.folder, steps)
         checkpoint.save(path, self._saved_part(state), header)
-        checkpoints.prune(self.folder)
+        checkpoints.prune(self.folder, up_to=steps)
         self._last_save_time = time.monotonic()
         self._last_save_seconds = self._last_save_time - start
         self._saved_steps = steps
@@ -101,11 +109,16 @@ class RunDirectory:
 
     def restore(self, state: RunState) -> RunState:
         """Restore the newest saved state; return the given state if none was saved."""
-        saved = None if self.folder is None else checkpoints.newest_valid_or_raise(self.folder)
-        if saved is None:
+        if self._saved is None:
             return state
-        restored = RunState(**checkpoint.load(saved, self._saved_part(state)))
+        restored = RunState(**checkpoint.load(self._saved, self._saved_part(state)))
         self._saved_steps = int(restored.iteration) * self._run.batch_size
+        if self._saved_steps != checkpoints.step_of(self._saved):
+            raise CheckpointError(
+                self._saved,
+                f"its arrays are of step {self._saved_steps}, but its folder is named for step "
+                f"{checkpoints.step_of(self._saved)}; move the folder away",
+            )
         return restored if is_resumable(self._environment) else restart_environment(restored, self._environment)
 
     def resume_hint(self, steps: int) -> str:
@@ -146,13 +159,37 @@ def _check_same_run(saved: Run, run: Run, folder: Path) -> None:
         raise TrustaxError(
             f"{folder} holds a run of {saved.algorithm_name}, not of {run.algorithm_name}; choose another folder"
         )
+    for name, old, new in _differences(saved, run):
+        raise TrustaxError(
+            f"{folder} holds a run with {name} = {old}, not {new}; resume it without changes or choose another folder"
+        )
+
+
+def _check_same_header(path: Path, header: dict[str, Any], run: Run) -> None:
+    """A checkpoint holds the run that wrote it, which must be the run of its folder; older checkpoints may lack it."""
+    if header.get("kind", KIND) != KIND:
+        raise CheckpointError(path, f"not the checkpoint of a run, but of an {header['kind']}; move it away")
+    if "run" not in header:
+        return
+    try:
+        saved = from_json(header["run"])
+    except TrustaxError as error:
+        raise CheckpointError(path, error) from error
+    for name, old, new in _differences(saved, run):
+        raise TrustaxError(
+            f"{path} was trained with {name} = {old}, but {RUN_FILE} says {new}; set it to {old} again, or train in "
+            "another folder"
+        )
+
+
+def _differences(saved: Run, run: Run) -> list[tuple[str, Any, Any]]:
+    """The settings in which two runs differ, each with both values; total_timesteps may differ."""
     old, new = (settings_of(each, without=("total_timesteps",)) for each in (saved, run))
-    for name in old:
-        if old[name] != new[name]:
-            raise TrustaxError(
-                f"{folder} holds a run with {name} = {old[name]}, not {new[name]}; resume it without changes "
-                "or choose another folder"
-            )
+    return [
+        (name, old.get(name, "unset"), new.get(name, "unset"))
+        for name in old | new
+        if old.get(name, "unset") != new.get(name, "unset")
+    ]
 
 
 def agent_of(run: Run, state: Any, learner: int, policy: str) -> Agent:
@@ -179,7 +216,7 @@ def load(path: Path | str, learner: int = 0, policy: str = "policy") -> Agent:
     if not (folder / RUN_FILE).exists():
         return load_agent(folder)
     read_run(folder)
-    saved = checkpoints.newest_valid_or_raise(folder)
+    saved = checkpoints.newest_sound_or_raise(folder)
     if saved is None:
         raise TrustaxError(f"{folder} has no checkpoint yet")
     header = checkpoint.read_header(saved)

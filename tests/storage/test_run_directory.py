@@ -1,0 +1,103 @@
+"""A run is resumed from its newest sound checkpoint, and only as the run that wrote it."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reliability.made import RUN, make_run, resumed
+
+import trustax as tx
+from trustax.run import RUN_FILE, read_run
+from trustax.storage.history import checkpoint_path, prune
+from trustax.storage.manifest import ARRAYS, MANIFEST, content_digest
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / "run"
+    make_run(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(original, tmp_path / "run")
+
+
+def flip_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 4
+    path.write_bytes(content)
+
+
+def rewrite_header(checkpoint: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    manifest = json.loads((checkpoint / MANIFEST).read_text())
+    change(manifest["header"])
+    del manifest["manifest_sha256"]
+    (checkpoint / MANIFEST).write_text(json.dumps(manifest | {"manifest_sha256": content_digest(manifest)}))
+
+
+def test_one_flipped_bit_in_the_newest_checkpoint_and_the_older_one_is_taken(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flip_bit(checkpoint_path(folder, 32) / ARRAYS)
+    assert int(resumed(folder).iteration) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(checkpoint_path(folder, 32)) in line
+    assert line.endswith("using step_000000000016 instead")
+    assert tx.load(folder, learner=1).spec.observation_shape == (4,)
+    assert "using step_000000000016 instead" in capsys.readouterr().err
+    flip_bit(checkpoint_path(folder, 16) / ARRAYS)
+    for use in (resumed, tx.load):
+        with pytest.raises(tx.TrustaxError, match="all checkpoints of this run are damaged"):
+            use(folder)
+
+
+def test_a_damaged_newer_checkpoint_does_not_take_the_place_of_a_sound_one(folder: Path) -> None:
+    flip_bit(checkpoint_path(folder, 32) / ARRAYS)
+    shutil.copytree(checkpoint_path(folder, 16), checkpoint_path(folder, 24))
+    prune(folder, up_to=24)
+    assert {path.name[-2:] for path in (folder / "checkpoints").iterdir()} == {"16", "24", "32"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": 7}, "seed = 0, but run.json says 7; set it to 0 again"),
+        ({"algorithm": {"learning_rate": 0.5}}, "learning_rate = 0.0003, but run.json says 0.5"),
+    ],
+)
+def test_a_run_file_that_was_changed_by_hand_is_refused(folder: Path, change: dict[str, Any], message: str) -> None:
+    values = json.loads((folder / RUN_FILE).read_text())
+    algorithm = values["algorithm"] | change.pop("algorithm", {})
+    text = json.dumps(values | change | {"algorithm": algorithm})
+    (folder / RUN_FILE).write_text(text)
+    with pytest.raises(tx.TrustaxError, match=message):
+        resumed(folder, read_run(folder))
+    assert (folder / RUN_FILE).read_text() == text
+
+
+def test_only_the_length_of_a_run_may_change(folder: Path) -> None:
+    assert int(resumed(folder, replace(RUN, total_timesteps=640)).iteration) == 4
+    assert read_run(folder).total_timesteps == 640
+
+
+def test_a_checkpoint_of_an_earlier_version_without_its_run_is_read(folder: Path) -> None:
+    rewrite_header(checkpoint_path(folder, 32), lambda header: (header.pop("run"), header.pop("kind")))
+    assert int(resumed(folder).iteration) == 4
+
+
+def test_a_checkpoint_under_the_name_of_another_step_is_refused(folder: Path) -> None:
+    checkpoint_path(folder, 32).rename(checkpoint_path(folder, 40))
+    with pytest.raises(tx.TrustaxError, match="of step 32, but its folder is named for step 40; move"):
+        resumed(folder)
+
+
+def test_a_header_that_holds_no_run_is_refused(folder: Path) -> None:
+    rewrite_header(checkpoint_path(folder, 32), lambda header: header.update(run=[1]))
+    with pytest.raises(tx.TrustaxError, match="step_000000000032: not a Trustax run"):
+        resumed(folder)
