@@ -15,7 +15,7 @@ LAYERS = [
     ["trustax.types", "trustax.errors", "trustax.settings", "trustax.ops", "trustax.networks"],
     ["trustax.algorithms"],
     ["trustax.envs"],
-    ["trustax.run", "trustax.storage.atomic"],
+    ["trustax.run", "trustax.storage.atomic", "trustax.storage.reading"],
     ["trustax.agent", "trustax.evaluation", "trustax.runtime", "trustax.storage", "trustax.plotting", "trustax.cli"],
     ["trustax.training"],
     ["trustax.sweep"],

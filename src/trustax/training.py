@@ -32,7 +32,8 @@ class Result:
     """The result of a run: its metrics and its learners."""
 
     run: Run
-    records: list[Record] = field(repr=False)
+    records: Sequence[Record] = field(repr=False)
+    """The metrics of each iteration; with a `run_dir`, they are read from its `metrics.jsonl` when asked for."""
     state: RunState = field(repr=False)
     run_dir: Path | None = None
 
@@ -140,7 +141,7 @@ def train(
             if hooks.iteration(iteration):
                 break
     result = Result(run, loop.records, loop.state, loop.run_dir)
-    if result.run_dir is not None and any(finite_values(record[RETURN]) for record in result.records):
+    if result.run_dir is not None and any(finite_values(record.get(RETURN)) for record in result.records):
         result.plot(result.run_dir / CURVE_FILE)
     hooks.end(result)
     return result

@@ -1,6 +1,8 @@
 """Every line is strict JSON, TensorBoard can read its part, and a resumed run leaves no trace of the kill."""
 
 import json
+import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +83,7 @@ def test_resuming_a_run_that_recorded_nothing(tmp_path: Path) -> None:
 def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / METRICS_FILE).write_text(f"{json.dumps(metrics(8))}\n{line}\n{json.dumps(metrics(16))}\n")
     with pytest.raises(TrustaxError, match="line 2"):
-        read_records(tmp_path)
+        list(read_records(tmp_path))
 
 
 def test_a_full_disk_is_one_clear_line_and_closing_stays_quiet(tmp_path: Path) -> None:
@@ -106,3 +108,93 @@ def test_a_folder_that_cannot_be_made_or_read_is_named(tmp_path: Path) -> None:
 def test_finite_values() -> None:
     assert finite_values([1, None, NAN, -2.5]) == [1.0, -2.5]
     assert finite_values(INFINITY) == finite_values(None) == finite_values([None]) == []
+
+
+def test_iterations_that_are_missing_before_the_checkpoint_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Journal(tmp_path) as journal:
+        for step in (8, 16, 32, 64):
+            journal.record(metrics(step))
+    Journal(tmp_path, resume_at=16, batch_size=8).close()
+    assert not capsys.readouterr().err
+    with Journal(tmp_path, resume_at=16) as journal:
+        journal.record(metrics(32))
+    Journal(tmp_path, resume_at=56, batch_size=8).close()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "metrics.jsonl lacks iterations 3, 5 to 7, which were lost" in line
+    (tmp_path / METRICS_FILE).unlink()
+    Journal(tmp_path, resume_at=16, batch_size=8).close()
+    assert "lacks iterations 1 to 2," in capsys.readouterr().err
+
+
+def test_steps_out_of_order_are_refused_and_nothing_is_removed(tmp_path: Path) -> None:
+    text = "".join(f"{json.dumps(metrics(step))}\n" for step in (8, 96, 24))
+    (tmp_path / METRICS_FILE).write_text(text)
+    with pytest.raises(TrustaxError, match="line 3: time/total_timesteps is out of order"):
+        Journal(tmp_path, resume_at=24)
+    assert (tmp_path / METRICS_FILE).read_text() == text
+
+
+def test_records_are_on_the_disk_before_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    with Journal(tmp_path) as journal:
+        journal.record(metrics(8))
+        journal.sync()
+    assert synced == [(tmp_path / METRICS_FILE).stat().st_size]
+
+
+@pytest.mark.parametrize("value", ['"abc"', "1" + 400 * "0", "[[1.0]]", '{"a": 1}', '[1.0, "x"]'])
+def test_a_value_that_is_no_number_is_named(tmp_path: Path, value: str) -> None:
+    line = f'{{"time/total_timesteps": 8, "rollout/ep_rew_mean": {value}}}'
+    (tmp_path / METRICS_FILE).write_text(f"{json.dumps(metrics(4))}\n{line}\n")
+    for use in (lambda: list(read_records(tmp_path)), lambda: Journal(tmp_path, resume_at=8)):
+        with pytest.raises(TrustaxError, match=r"line 2: rollout/ep_rew_mean is .*, not a number"):
+            use()
+
+
+def test_records_in_a_file_are_found_by_their_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trustax.storage.records.CHUNK", 100)  # shorter than the longest lines
+    expected = [metrics(step, note=[0.5] * (step % 40)) for step in range(1, 60)]
+    with Journal(tmp_path) as journal:
+        for one in expected[:30]:
+            journal.record(one)
+    with Journal(tmp_path, resume_at=30) as journal:
+        for one in expected[30:]:
+            journal.record(one)
+        for records in (journal.records, read_records(tmp_path)):
+            assert len(records) == 59
+            assert [records[index] for index in range(59)] == expected
+            assert records[-1] == expected[-1]
+            assert records[5:-1:7] == expected[5:-1:7]
+            with pytest.raises(IndexError):
+                records[59]
+
+
+def test_records_in_memory_keep_their_numbers_and_types() -> None:
+    expected = [
+        {"time/total_timesteps": 8, "loss": 0.1, "returns": [None, 2.0], "counts": [1, 2], "none": []},
+        {"time/total_timesteps": 16, "loss": None, "returns": [1.0, None], "counts": [3, None], "none": []},
+        {"time/total_timesteps": 24, "returns": [1.0, 1e300, -0.0]},
+    ]
+    with Journal(None) as journal:
+        for one in expected:
+            journal.record(one)
+    assert [repr(one) for one in journal.records] == [repr(one) for one in expected]
+    assert journal.records == expected
+    assert journal.records != expected[:2]
+    assert journal.records[1:] == expected[1:]
+
+
+def test_a_long_run_takes_little_memory(tmp_path: Path) -> None:
+    one = {f"train/metric_{number}": [0.25, 0.5] for number in range(40)}
+    tracemalloc.start()
+    with Journal(tmp_path) as journal:
+        for step in range(1, 201):
+            journal.record(one | {"time/total_timesteps": step})
+        assert len(journal.records) == journal.records[-1]["time/total_timesteps"] == 200
+        assert journal.records[100]["time/total_timesteps"] == 101
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 150_000  # 200 dictionaries would take 1 MB

@@ -264,7 +264,7 @@ def _print_exactness(run: Run) -> None:
 def _report(result: Result) -> None:
     folder = result.run_dir
     assert folder is not None
-    if len(result.records) < result.run.num_iterations:
+    if int(result.state.iteration) < result.run.num_iterations:
         print(f"stopped by a callback; resume with: trustax resume {quote(str(folder))}")
     print(f"run folder      {folder}")
     if (folder / CURVE_FILE).exists():  # there is no curve if no episode has ended

@@ -8,7 +8,7 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from math import ceil
@@ -66,7 +66,7 @@ class Outcome:
         return np.fmax.reduce(self.returns, axis=1)
 
 
-def outcome_of(run: Run, method: str, records: list[Record], seconds: float) -> Outcome:
+def outcome_of(run: Run, method: str, records: Sequence[Record], seconds: float) -> Outcome:
     """Make the outcome of a finished run from its records."""
     kept = [records[number] for number in _kept_indices(records)]
     return Outcome(
@@ -84,7 +84,7 @@ def outcome_of(run: Run, method: str, records: list[Record], seconds: float) -> 
     )
 
 
-def _kept_indices(records: list[Record]) -> list[int]:
+def _kept_indices(records: Sequence[Record]) -> list[int]:
     """The indices of the records that a stored curve keeps."""
     last = len(records) - 1
     step = max(1, ceil(last / (POINTS - 1)))

@@ -3,7 +3,7 @@
 Creates its own `Figure` without pyplot and its global state, so no display is needed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,8 @@ AXIS_LABELS = {
     "rollout/ep_len_mean": "episode length",
 }
 MAX_SEEDS_DRAWN = 10
+MAX_POINTS = 4_000
+"""Longer curves are thinned to this many points, twice as many as a figure has pixels."""
 MAX_NAME_LENGTH = 32  # longer names are cut at the front: they leave no room for the curves
 
 # Okabe and Ito's palette, distinguishable with color blindness; the darkest and most distinct colors come first.
@@ -109,7 +111,7 @@ def plot_curves(
 
 
 def _reason_for_nothing(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str) -> str:
-    known = sorted({name for records in runs.values() for record in records for name in record})
+    known = sorted({name for records in runs.values() for record in thinned(records) for name in record})
     if not known or metric in known:
         return f"{metric} has no value yet, because no episode has finished"
     return f"no run has a metric {metric}; {similar_or_all(metric, known)}"
@@ -117,13 +119,25 @@ def _reason_for_nothing(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric:
 
 def to_curve(records: Sequence[Mapping[str, Any]], metric: str = RETURN) -> Curve:
     """Convert records to arrays, leaving out those in which no seed has a value of the metric."""
-    found = [(record[STEP], np.atleast_1d(np.asarray(record[metric], float))) for record in records if metric in record]
+    found = [
+        (record[STEP], np.atleast_1d(np.asarray(record[metric], float)))
+        for record in thinned(records)
+        if metric in record
+    ]
     rows = [(step, row) for step, row in found if np.isfinite(row).any()]
     num_seeds = max((row.size for _, row in rows), default=1)
     values = np.full((len(rows), num_seeds), np.nan)
     for index, (_, row) in enumerate(rows):
         values[index, : row.size] = np.where(np.isfinite(row), row, np.nan)
     return Curve(np.array([step for step, _ in rows], int), values)
+
+
+def thinned(records: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """At most `MAX_POINTS` records, evenly spaced, with the first and the last."""
+    if len(records) <= MAX_POINTS:
+        yield from records
+    else:
+        yield from (records[index] for index in np.linspace(0, len(records) - 1, MAX_POINTS).astype(int).tolist())
 
 
 def draw(curves: Mapping[str, Curve], title: str | None, label: str) -> Figure:

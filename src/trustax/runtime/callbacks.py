@@ -167,14 +167,21 @@ class StopWithoutProgress:
 
     def __post_init__(self) -> None:
         _validate(self)
+        self._seen, self._waited, self._best = 0, 0, float("-inf")
+
+    def on_start(self, run: Run, run_dir: Path | None, timesteps: int) -> None:
+        self.__post_init__()
 
     def on_iteration(self, iteration: "Iteration") -> bool:
         """Use all records, so that a resumed run stops where an uninterrupted one would."""
-        best, waited = float("-inf"), 0
-        for record in iteration.records:
-            improved = _mean_return(record) > best + self.min_delta
-            best, waited = (_mean_return(record), 0) if improved else (best, waited + 1)
-        return waited >= self.patience
+        count = len(iteration.records)
+        if count != self._seen + 1:  # the first iteration of a resumed run
+            self.__post_init__()
+        for record in iteration.records if self._seen == 0 else [iteration.record]:
+            improved = _mean_return(record) > self._best + self.min_delta
+            self._best, self._waited = (_mean_return(record), 0) if improved else (self._best, self._waited + 1)
+        self._seen = count
+        return self._waited >= self.patience
 
 
 @dataclass(kw_only=True)

@@ -43,7 +43,7 @@ class Iteration:
     run: Run
     number: int
     """counted from 1"""
-    records: list[Record] = field(repr=False)
+    records: Sequence[Record] = field(repr=False)
     """the metrics of all iterations so far; the last entry is for this iteration"""
     state: RunState = field(repr=False)
     run_dir: Path | None = None
@@ -93,7 +93,7 @@ class TrainingLoop:
     ) -> None:
         self.run = run
         self.run_dir = None if run_dir is None else Path(run_dir)
-        self.records: list[Record] = []
+        self.records: Sequence[Record] = []
         self._env = run.env_id if env is None else env
         self._resume = resume
         self._checkpoint_seconds = checkpoint_seconds
@@ -119,7 +119,7 @@ class TrainingLoop:
                 self.state = self._directory.restore(self.state)
             self.timesteps = int(self.state.iteration) * run.batch_size
             resume_at = self.timesteps if self._resume else None
-            self._journal = stack.enter_context(Journal(self.run_dir, resume_at))
+            self._journal = stack.enter_context(Journal(self.run_dir, resume_at, run.batch_size))
             self.records = self._journal.records
             stack.callback(self._loggers.close)
             self._loggers.start(run, resume_at)
@@ -173,7 +173,7 @@ class TrainingLoop:
 
     def _save(self) -> Path | None:
         self._is_saved = True
-        return self._directory.save(self.state)
+        return self._directory.save(self.state, before=self._journal.sync)
 
 
 def _make_terminal(run: Run, timesteps: int, quiet: bool) -> Terminal:

@@ -57,5 +57,12 @@ class AppendOnlyFile:
         except OSError as error:
             raise TrustaxError(f"could not write to {self._path}: {error.strerror or error}") from error
 
+    def sync(self) -> None:
+        """Wait until the content is on the disk."""
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise TrustaxError(f"could not write to {self._path}: {error.strerror or error}") from error
+
     def close(self) -> None:
         self._file.close()

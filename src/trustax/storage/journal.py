@@ -4,18 +4,19 @@ A metric is a number, or a list with one number per seed. A number that is not f
 ended, for example) is written as null, so that every line is strict JSON.
 """
 
-import io
-import json
 import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from trustax.errors import TrustaxError
-from trustax.ops.metrics import STEP, Record
+from trustax.ops.metrics import STEP
 from trustax.storage.atomic import AppendOnlyFile
+from trustax.storage.reading import open_regular
+from trustax.storage.records import FileRecords, MemoryRecords, Records
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -24,18 +25,18 @@ class Journal:
     """Appends records to `metrics.jsonl` in `run_dir`; without a `run_dir` it only keeps them in memory.
 
     To resume a run, pass the step of its checkpoint as `resume_at`: later records are removed, since they will be
-    recorded again.
+    recorded again. With `batch_size`, the steps of an iteration, missing iterations are reported on stderr.
 
     >>> with Journal(None) as journal:
     ...     journal.record({"time/total_timesteps": 8, "rollout/ep_rew_mean": [1.0, float("nan")]})
-    >>> journal.records
-    [{'time/total_timesteps': 8, 'rollout/ep_rew_mean': [1.0, None]}]
+    >>> journal.records[0]
+    {'time/total_timesteps': 8, 'rollout/ep_rew_mean': [1.0, None]}
     """
 
-    records: list[Record]
+    records: Records
 
-    def __init__(self, run_dir: Path | None, resume_at: int | None = None):
-        self.records = []
+    def __init__(self, run_dir: Path | None, resume_at: int | None = None, batch_size: int | None = None):
+        self.records = MemoryRecords()
         self._file: AppendOnlyFile | None = None
         if run_dir is None:
             return
@@ -43,22 +44,25 @@ class Journal:
         try:
             run_dir.mkdir(parents=True, exist_ok=True)
             if resume_at is not None:
-                self.records = _truncate_after(metrics, resume_at)
+                metrics.touch()
+                _truncate_after(metrics, resume_at, batch_size)
             elif metrics.exists() and metrics.stat().st_size > 0:
                 raise TrustaxError(f"{metrics} already exists; resume this run or choose another folder")
+            self._file = AppendOnlyFile(metrics)
+            self.records = FileRecords(metrics, metrics.stat().st_size, self._file)
         except OSError as error:
             raise TrustaxError(f"could not open the journal in {run_dir}: {error}") from error
-        self._file = AppendOnlyFile(metrics)
 
     def record(self, metrics: Mapping[str, float | int | Sequence[float | int]]) -> None:
         """Store and write one record. It must have `time/total_timesteps`, the step in TensorBoard."""
         if not isinstance(metrics.get(STEP), int):
             raise ValueError(f"a record needs an integer {STEP}, not {metrics.get(STEP)!r}")
-        record = {name: _finite_or_none(value) for name, value in metrics.items()}
-        self.records.append(record)
+        self.records.append({name: _finite_or_none(value) for name, value in metrics.items()})
+
+    def sync(self) -> None:
+        """Wait until all records are on the disk: a checkpoint must not outlive the records before it."""
         if self._file is not None:
-            line = json.dumps(record, allow_nan=False) + "\n"
-            self._file.append(line.encode())
+            self._file.sync()
 
     def close(self) -> None:
         if self._file is not None:
@@ -74,11 +78,15 @@ class Journal:
         self.close()
 
 
-def read_records(run_dir: Path | str) -> list[Record]:
-    """All records of a run, except an incomplete last line that is still being written."""
+def read_records(run_dir: Path | str) -> FileRecords:
+    """The records of a run, except an incomplete last line that is still being written.
+
+    They are read from the file when they are asked for; a damaged line raises an error then.
+    """
     path = Path(run_dir) / METRICS_FILE
     try:
-        return [record for record, _ in _parsed_lines(path)]
+        with open_regular(path) as file:
+            return FileRecords(path, os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise TrustaxError(f"could not read {path}: {error.strerror or error}") from error
 
@@ -89,32 +97,31 @@ def _finite_or_none(value: Any) -> Any:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _parsed_lines(path: Path) -> list[tuple[Record, int]]:
-    """Each record with the end position of its line. A last line without a newline is skipped: a kill cut it off."""
-    records = []
-    end = 0
-    for number, line in enumerate(io.BytesIO(path.read_bytes()), start=1):
-        if not line.endswith(b"\n"):
-            break
-        end += len(line)
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict) or not isinstance(record.get(STEP), int):
-            raise TrustaxError(f"{path}, line {number}: not a JSON object with {STEP}")
-        records.append((record, end))
-    return records
-
-
-def _truncate_after(path: Path, step: int) -> list[Record]:
-    """Remove the records after `step` from the file, and return the remaining ones."""
-    if not path.exists():
-        return []
-    remaining = []
-    for record, end in _parsed_lines(path):
+def _truncate_after(path: Path, step: int, batch_size: int | None) -> None:
+    """Remove the records after `step` from the file, and report iterations up to `step` that are missing."""
+    last, kept, cut = 0, 0, False
+    missing: list[str] = []
+    for number, (record, end) in enumerate(read_records(path.parent).with_ends(), start=1):
         if record[STEP] > step:
-            break
-        remaining.append((record, end))
-    os.truncate(path, remaining[-1][1] if remaining else 0)
-    return [record for record, _ in remaining]
+            cut = True
+        elif cut or record[STEP] <= last:
+            raise TrustaxError(f"{path}, line {number}: {STEP} is out of order; correct or delete this line")
+        else:
+            missing += _iterations_between(last, record[STEP], batch_size)
+            last, kept = record[STEP], end
+    missing += _iterations_between(last, step + (batch_size or 0), batch_size)
+    if missing:
+        print(
+            f"{path} lacks iterations {', '.join(missing)}, which were lost; training continues exactly, but the "
+            "curves have a gap",
+            file=sys.stderr,
+        )
+    os.truncate(path, kept)
+
+
+def _iterations_between(last: int, step: int, batch_size: int | None) -> list[str]:
+    """The iterations between two records, in words; empty if there are none."""
+    if batch_size is None or step - last <= batch_size:
+        return []
+    first, end = last // batch_size + 1, step // batch_size - 1
+    return [f"{first}" if first >= end else f"{first} to {end}"]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -92,11 +93,13 @@ class RunDirectory:
         elapsed = time.monotonic() - self._last_save_time
         return stopping or elapsed >= max(self._checkpoint_seconds, 19 * self._last_save_seconds)
 
-    def save(self, state: RunState) -> Path | None:
-        """Write a checkpoint and return its path; None without a folder."""
+    def save(self, state: RunState, before: Callable[[], None] | None = None) -> Path | None:
+        """Call `before`, write a checkpoint and return its path; None without a folder."""
         if self.folder is None:
             return None
         start = time.monotonic()
+        if before is not None:
+            before()
         header = {"kind": KIND, "run": to_json(self._run), "spec": spec_to_json(self._environment.spec)}
         steps = int(state.iteration) * self._run.batch_size
         path = checkpoints.checkpoint_path(self.folder, steps)

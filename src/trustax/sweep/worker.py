@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,12 +57,12 @@ class Job:
         )
 
 
-def work(on_finish: Callable[[Job, list[Record]], None] | None = None) -> None:
+def work(on_finish: Callable[[Job, Sequence[Record]], None] | None = None) -> None:
     """Train the job from stdin, pass its records to `on_finish`, and exit with the code above."""
     job = Job.from_line(sys.stdin.readline())
     _exit_with_parent()
     try:
-        records = finished_records(job.run, job.folder)
+        records: Sequence[Record] | None = finished_records(job.run, job.folder)
         if records is None:
             records = train(
                 job.run, run_dir=job.folder, resume=True, checkpoint_seconds=CHECKPOINT_SECONDS, quiet=True
@@ -76,7 +76,7 @@ def work(on_finish: Callable[[Job, list[Record]], None] | None = None) -> None:
         sys.exit(EXIT_CODE)
 
 
-def finished_records(run: Run, folder: Path) -> list[Record] | None:
+def finished_records(run: Run, folder: Path) -> Sequence[Record] | None:
     """All records of a run whose last iteration was saved; None if the run is unfinished."""
     steps = run.num_iterations * run.batch_size
     if newest_valid(folder) != checkpoint_path(folder, steps) or read_run(folder) != run:
@@ -85,7 +85,7 @@ def finished_records(run: Run, folder: Path) -> list[Record] | None:
     return records if records and records[-1][STEP] == steps else None
 
 
-def training_seconds(run: Run, records: list[Record]) -> float:
+def training_seconds(run: Run, records: Sequence[Record]) -> float:
     """The total time of all iterations, also if the run was stopped and resumed.
 
     `time/time_elapsed` restarts at 0 when a run is resumed, so this sums the time of each iteration. Compiling and

@@ -1,5 +1,6 @@
 """The worker process of `trustax reproduce`: trains one run of an experiment and writes its outcome."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -9,7 +10,7 @@ from trustax.paper.results import outcome_of, write
 from trustax.sweep.worker import Job, finished_records, training_seconds, work
 
 
-def write_outcome(job: Job, records: list[Record]) -> None:
+def write_outcome(job: Job, records: Sequence[Record]) -> None:
     """Write the outcome of a finished run.
 
     A timed run has several rounds. Its outcome is written after the last round, with the median speed of all rounds.
