@@ -257,7 +257,7 @@ def test_a_folder_may_be_where_one_stands(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path / "run")
     tx.train(small(), "CartPole-v1", run_dir=".", **SMALL)
-    assert {path.name for path in tmp_path.iterdir()} == {"run", ".run.lock"}
+    assert {path.name for path in tmp_path.iterdir()} == {"run"}
 
 
 def test_what_a_kill_left_of_the_first_file_is_no_hindrance(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from trustax.runtime.interrupt import Interrupted, InterruptGuard
 from trustax.runtime.iteration import Seconds, StepResult, TrainStep
 from trustax.runtime.state import RunState, restart_environment, start
 from trustax.storage.journal import Journal
-from trustax.storage.lock import locked
+from trustax.storage.lock import Claim, locked
 from trustax.storage.loggers import Logger, Loggers
 from trustax.storage.run_directory import RunDirectory, agent_of, as_dict
 
@@ -77,6 +77,7 @@ class TrainingLoop:
     """The resources of a run while it trains: a context manager, and an iterable of iterations.
 
     Leaving the context before the end of the run, by `break` or by an error in the caller, saves the last iteration.
+    With `lease`, a later attempt on another machine takes over the run, and this one stops (see `storage/lease.py`).
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class TrainingLoop:
         quiet: bool = False,
         loggers: Sequence[str | Logger] | None = None,
         traced: Sequence[str] = (),
+        lease: bool = False,
     ) -> None:
         self.run = run
         self.run_dir = None if run_dir is None else Path(run_dir)
@@ -100,6 +102,8 @@ class TrainingLoop:
         self._quiet = quiet
         self._loggers = Loggers(loggers, self.run_dir)
         self._traced = traced
+        self._lease = lease
+        self._claim: Claim | None = None
         self._stack = ExitStack()
         self._is_saved = True
 
@@ -109,7 +113,7 @@ class TrainingLoop:
         with self._stack as stack:
             self._guard = stack.enter_context(InterruptGuard())
             if self.run_dir is not None:
-                stack.enter_context(locked(self.run_dir))
+                self._claim = stack.enter_context(locked(self.run_dir, lease=self._lease))
             self._environment = _make_environment(run, self._env)
             stack.callback(self._environment.close)
             self._directory = RunDirectory(self.run_dir, run, self._environment, self._checkpoint_seconds)
@@ -166,6 +170,7 @@ class TrainingLoop:
     def _record(self, result: StepResult, number: int, elapsed: float) -> None:
         values = {name: value.tolist() for name, value in result.metrics.items()}
         _require_finite(result.finite, values, number, self._directory)
+        self._check_claim()
         self._journal.record(_time_metrics(self.run, number, result.seconds, elapsed) | values)
         self.timesteps = self.records[-1][STEP]
         self._loggers.log(self.records[-1])
@@ -173,7 +178,12 @@ class TrainingLoop:
 
     def _save(self) -> Path | None:
         self._is_saved = True
+        self._check_claim()
         return self._directory.save(self.state, before=self._journal.sync)
+
+    def _check_claim(self) -> None:
+        if self._claim is not None:
+            self._claim.check()
 
 
 def _make_terminal(run: Run, timesteps: int, quiet: bool) -> Terminal:

@@ -17,6 +17,7 @@ from trustax.run import RUN_FILE, Run, from_json, read_run, settings_of, to_json
 from trustax.runtime.state import RunState, is_resumable, restart_environment, template_of
 from trustax.storage import history as checkpoints
 from trustax.storage import pytree as checkpoint
+from trustax.storage.lease import is_lease
 from trustax.storage.manifest import CheckpointError
 
 KIND = "run"
@@ -152,8 +153,8 @@ def as_dict(state: RunState) -> dict[str, Any]:
 
 
 def _is_empty(folder: Path) -> bool:
-    """Whether a folder is empty, ignoring an unfinished run.json that a kill left behind."""
-    return all(path.name.startswith(f".{RUN_FILE}.") for path in folder.iterdir())
+    """Whether a folder is empty, ignoring leases and an unfinished run.json that a kill left behind."""
+    return all(path.name.startswith(f".{RUN_FILE}.") or is_lease(path.name) for path in folder.iterdir())
 
 
 def _check_same_run(saved: Run, run: Run, folder: Path) -> None:
