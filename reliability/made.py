@@ -1,10 +1,11 @@
-"""A run folder that is made without training, in a second: its arrays are zeros of the right shapes."""
+"""A run folder that is made without training, in a second: its arrays are noise of the right shapes."""
 
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import trustax as tx
 from trustax.runtime.episodes import EpisodeWindow
@@ -43,11 +44,16 @@ class StillEnvironment:
 
 
 def state_at(run: tx.Run, iteration: int) -> RunState:
-    """The state of a run after an iteration, filled with zeros."""
+    """The state of a run after an iteration, filled with numbers that depend on the iteration."""
     learner, observer = template_of(run, StillEnvironment.spec)
-    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), (learner, observer, _episodes(run)))
+    generator = np.random.default_rng(iteration)
+
+    def noise(leaf: jax.ShapeDtypeStruct) -> jax.Array:
+        return jnp.asarray(generator.normal(size=leaf.shape).astype(leaf.dtype))
+
+    filled = jax.tree.map(noise, (learner, observer, _episodes(run)))
     keys = jax.random.split(jax.random.key(0), run.num_seeds)
-    return RunState(*zeros, None, keys, jnp.int32(iteration))
+    return RunState(*filled, None, keys, jnp.int32(iteration))
 
 
 def _episodes(run: tx.Run) -> Any:
@@ -77,8 +83,8 @@ def make_run(folder: Path, saved: tuple[int, ...] = (2, 4), run: tx.Run = RUN) -
     return state
 
 
-def resumed(folder: Path, run: tx.Run = RUN) -> RunState:
+def resumed(folder: Path, run: tx.Run = RUN, template: RunState | None = None) -> RunState:
     """Open the folder as a resumed run does, and restore its state."""
     directory = RunDirectory(folder, run, StillEnvironment(), checkpoint_seconds=0.0)
     directory.open(resume=True)
-    return directory.restore(state_at(run, 0))
+    return directory.restore(state_at(run, 0) if template is None else template)

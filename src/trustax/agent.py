@@ -24,6 +24,8 @@ from trustax.storage.manifest import CheckpointError
 from trustax.types import Actions, BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
 KIND = "agent"
+MAX_LAYERS = 100
+"""Files with more hidden layers are refused: each costs 20 ms before any array is read."""
 OBSERVATION_TYPES = ("float32", "uint8")
 
 
@@ -156,7 +158,16 @@ def _network_settings(header: dict[str, Any]) -> NetworkSettings:
     """The settings of an agent's network; agents of earlier versions have those of the default network."""
     names = [field.name for field in fields(NetworkSettings)]
     known = {name: header[name] for name in names if name in header or name == "hidden_sizes"}
-    return NetworkSettings(**validated(NetworkSettings, known))
+    settings = NetworkSettings(**validated(NetworkSettings, known))
+    check_layers(settings)
+    return settings
+
+
+def check_layers(settings: Any) -> None:
+    """Refuse the settings of a network in a file that would take long to build."""
+    count = len(getattr(settings, "hidden_sizes", ()))
+    if count > MAX_LAYERS:
+        raise ValueError(f"{count} hidden layers; files may have {MAX_LAYERS}")
 
 
 def _tree(policy: Policy, statistics: RunningStatistics | None) -> dict[str, Any]:

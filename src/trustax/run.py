@@ -13,6 +13,7 @@ from trustax.networks import NETWORKS, NetworkSettings
 from trustax.networks.registry import AUTO
 from trustax.settings import per_learner_values, setting, validated
 from trustax.storage.atomic import jsonable, write_atomic
+from trustax.storage.reading import read_json
 
 RUN_FILE = "run.json"
 
@@ -156,8 +157,10 @@ def read_run(folder: Path) -> Run:
     """Read the definition of the run in a folder."""
     path = folder / RUN_FILE
     try:
-        return from_json(json.loads(path.read_text(encoding="utf-8")))
+        return from_json(read_json(path))
     except FileNotFoundError:
         raise TrustaxError(f"{folder} is not a run folder: it has no {RUN_FILE}") from None
-    except (OSError, ValueError, RecursionError, TrustaxError) as error:
+    except OSError as error:
+        raise TrustaxError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError, TrustaxError) as error:
         raise TrustaxError(f"{path} cannot be read: {error}") from error

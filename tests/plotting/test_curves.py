@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from trustax.errors import TrustaxError
-from trustax.plotting.curves import COLORS, STYLE, draw, plot_curves, to_curve
+from trustax.ops.metrics import RETURN, STEP
+from trustax.plotting.curves import COLORS, MAX_POINTS, STYLE, draw, plot_curves, to_curve
 
 NAN = float("nan")
 
@@ -115,3 +116,15 @@ def test_a_drawing_error_is_one_line(
         plot_curves(runs, tmp_path / name)
     assert "\n" not in str(caught.value)
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_long_curve_is_thinned_with_its_first_and_last_point() -> None:
+    curve = to_curve([{STEP: step, RETURN: [1.0 * step]} for step in range(20_000)])
+    assert curve.steps.size == MAX_POINTS
+    assert (curve.steps[0], curve.steps[-1]) == (0, 19_999)
+    assert set(np.diff(curve.steps).tolist()) == {5, 6}
+
+
+def test_enormous_values_are_drawn(tmp_path: Path) -> None:
+    plot_curves({"a": [{STEP: step, RETURN: [1e308, -1e308, 5.0]} for step in (1, 2**62)]}, tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").stat().st_size > 0

@@ -193,7 +193,7 @@ def test_training_seconds_include_every_part_of_a_resumed_run() -> None:
 
 def test_the_newest_complete_record_is_read_while_another_is_written(tmp_path: Path) -> None:
     assert last_record(tmp_path) is None
-    lines = [json.dumps({"time/total_timesteps": steps, "filling": "x" * 50}) for steps in (1, 2, 3)]
+    lines = [json.dumps({"time/total_timesteps": steps, "filling": [1] * 17}) for steps in (1, 2, 3)]
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines[:2]) + "\n" + lines[2][:20])
     for tail in (100, 180, 65_536):
         record = last_record(tmp_path, tail)

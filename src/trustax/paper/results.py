@@ -22,6 +22,7 @@ from trustax.errors import TrustaxError
 from trustax.ops.metrics import RETURN, SPEED, STEP, SUCCESS, Record
 from trustax.run import ADDED_LATER, Run, from_json, to_json
 from trustax.storage.atomic import jsonable, write_atomic
+from trustax.storage.reading import read_json
 
 DETAILS = "mcpo/"
 """Metrics with this prefix are stored as mean and standard deviation over seeds."""
@@ -156,20 +157,32 @@ def find(outcomes: Iterable[Outcome], method: str, run: Run) -> Outcome | None:
 def read_file(path: Path) -> Outcome:
     """Read one outcome file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
+        run, steps, returns = from_json(content["run"]), content["steps"], _array(content["returns"])
+        if returns.shape != (run.num_seeds, len(steps)):
+            raise ValueError(f"returns of shape {returns.shape} for {run.num_seeds} seeds and {len(steps)} points")
         return Outcome(
-            run=from_json(content["run"]),
-            method=content["method"],
-            steps=content["steps"],
-            returns=_array(content["returns"]),
+            run=run,
+            method=str(content["method"]),
+            steps=[int(step) for step in steps],
+            returns=returns,
             successes=None if content["successes"] is None else _array(content["successes"]),
             details={name: _array(rows) for name, rows in content.get("details", {}).items()},
-            seconds=content["seconds"],
-            steps_per_second=content.get("steps_per_second", float("nan")),
-            versions=content["versions"],
-            hardware=content["hardware"],
+            seconds=float(content["seconds"]),
+            steps_per_second=float(content.get("steps_per_second", float("nan"))),
+            versions=dict(content["versions"]),
+            hardware=str(content["hardware"]),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TrustaxError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        TrustaxError,
+    ) as error:
         raise TrustaxError(f"{path} is not a result file of Trustax: {error}") from error
 
 

@@ -24,6 +24,7 @@ AXIS_LABELS = {
     "rollout/ep_len_mean": "episode length",
 }
 MAX_SEEDS_DRAWN = 10
+LARGEST = 1e38  # metrics are float32; Matplotlib cannot draw much larger numbers
 MAX_POINTS = 4_000
 """Longer curves are thinned to this many points, twice as many as a figure has pixels."""
 MAX_NAME_LENGTH = 32  # longer names are cut at the front: they leave no room for the curves
@@ -128,7 +129,7 @@ def to_curve(records: Sequence[Mapping[str, Any]], metric: str = RETURN) -> Curv
     num_seeds = max((row.size for _, row in rows), default=1)
     values = np.full((len(rows), num_seeds), np.nan)
     for index, (_, row) in enumerate(rows):
-        values[index, : row.size] = np.where(np.isfinite(row), row, np.nan)
+        values[index, : row.size] = np.where(np.isfinite(row), np.clip(row, -LARGEST, LARGEST), np.nan)
     return Curve(np.array([step for step, _ in rows], int), values)
 
 

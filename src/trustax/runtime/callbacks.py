@@ -18,6 +18,7 @@ from trustax.ops.metrics import RETURN, finite_values
 from trustax.run import Run
 from trustax.settings import Registry, validated
 from trustax.storage.atomic import write_atomic
+from trustax.storage.reading import complete_lines, open_regular
 
 if TYPE_CHECKING:
     from trustax.runtime.loop import Iteration
@@ -118,8 +119,7 @@ class Evaluate:
         """Remove the evaluations after the checkpoint from which the run resumes."""
         path = None if run_dir is None else run_dir / EVALUATIONS_FILE
         if path is not None and path.exists():
-            lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-            self.evaluations = [line for line in lines if line["step"] <= timesteps]
+            self.evaluations = [one for one in _read_evaluations(path) if one["step"] <= timesteps]
             write_atomic(path, "".join(json.dumps(one) + "\n" for one in self.evaluations))
 
     def on_iteration(self, iteration: "Iteration") -> None:
@@ -259,6 +259,16 @@ def _parse_value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def _read_evaluations(path: Path) -> list[dict[str, Any]]:
+    """Read the complete lines of `evaluations.jsonl`."""
+    try:
+        with open_regular(path) as file:
+            lines = [json.loads(line) for line in complete_lines(file, path.stat().st_size)]
+        return [{"step": int(line["step"]), "returns": [float(one) for one in line["returns"]]} for line in lines]
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise TrustaxError(f"{path} cannot be read: {error}; move it away to resume without it") from error
 
 
 def _validate(callback: Any) -> None:

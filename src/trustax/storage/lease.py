@@ -107,7 +107,7 @@ def _write_new(path: Path, content: bytes) -> None:
 def _content(path: Path) -> bytes | None:
     try:
         return read_limited(path, SIZE_LIMIT)
-    except (OSError, TrustaxError):
+    except OSError:
         return None
 
 

@@ -1,6 +1,6 @@
 """A lock that lets only one process at a time train a run. The system releases it when the process ends or is killed.
 
-The run's folder itself is locked, so that the lock stays with a folder that is renamed, and no lock file is left behind.
+The run's folder itself is locked: the lock stays with a folder that is renamed, and no lock file is left behind.
 Systems and file systems without such locks (Windows, some network drives) get a lease instead.
 """
 

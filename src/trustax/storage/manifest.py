@@ -13,6 +13,7 @@ from typing import Any
 
 from trustax import __version__
 from trustax.errors import TrustaxError
+from trustax.storage.reading import open_regular, read_limited
 
 FORMAT = "trustax checkpoint"
 VERSION = 1
@@ -52,13 +53,14 @@ def write_manifest(folder: Path, header: dict[str, Any], arrays: dict[str, Any],
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest, and check its fields, their types and the digest of its content."""
     path = folder / MANIFEST
-    if regular_file_size(path) > MANIFEST_SIZE_LIMIT:
-        raise CheckpointError(path, f"larger than {MANIFEST_SIZE_LIMIT} bytes")
     try:
-        manifest = json.loads(path.read_bytes(), object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
+        content = read_limited(path, MANIFEST_SIZE_LIMIT, follow_links=False)
+        manifest = json.loads(content, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
         _check_fields(path, manifest)
         digest = content_digest({name: value for name, value in manifest.items() if name != "manifest_sha256"})
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise CheckpointError(path, error.strerror or error) from error
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(path, f"cannot be read as JSON: {error}") from error
     if digest != manifest["manifest_sha256"]:
         raise CheckpointError(path, "damaged: its content does not match its SHA-256 digest")
@@ -95,7 +97,7 @@ def check_size(folder: Path, manifest: dict[str, Any]) -> None:
 def check_digest(path: Path, digest: str) -> None:
     """Check that the arrays are those that were saved, bit for bit."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path, follow_links=False) as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise CheckpointError(path, error.strerror or error) from error
@@ -108,6 +110,14 @@ def check_sound(folder: Path) -> None:
     manifest = read_manifest(folder)
     check_size(folder, manifest)
     check_digest(folder / ARRAYS, manifest["sha256"])
+
+
+def number_of_rows(manifest: dict[str, Any], name: str) -> int:
+    """The length of the first axis of an array that the manifest lists; an array larger than its file is refused."""
+    rows, columns = manifest["arrays"][name]["shape"]
+    if not (isinstance(rows, int) and isinstance(columns, int) and columns > 0 and rows * columns <= manifest["size"]):
+        raise ValueError(f"an array {name} of shape {rows} x {columns} in a file of {manifest['size']} bytes")
+    return rows
 
 
 def content_digest(content: dict[str, Any]) -> str:

@@ -1,11 +1,13 @@
 """The records of a run as sequences that take little memory: in a file, or in arrays of numbers."""
 
+import io
 import json
 import math
 from abc import abstractmethod
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, overload
 
@@ -84,7 +86,7 @@ class FileRecords(Records):
         """Each record with the position of the end of its line."""
         end = 0
         with _opened(self._path) as file:
-            for number, line in enumerate(complete_lines(file, self._path, self._size), start=1):
+            for number, line in enumerate(complete_lines(file, self._size), start=1):
                 end += len(line)
                 yield self._parse(line, number), end
 
@@ -200,8 +202,10 @@ def _is_number(value: Any) -> bool:
     return value is None or kind is float or (kind is int and -(2**63) <= value < 2**63) or kind is bool
 
 
-def _opened(path: Path) -> Any:
+@contextmanager
+def _opened(path: Path) -> Iterator[io.BufferedReader]:
     try:
-        return open_regular(path)
+        with open_regular(path) as file:
+            yield file
     except OSError as error:
         raise TrustaxError(f"could not read {path}: {error.strerror or error}") from error

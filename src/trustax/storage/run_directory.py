@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from trustax.agent import Agent, load_agent, spec_from_json, spec_to_json
+from trustax.agent import Agent, check_layers, load_agent, spec_from_json, spec_to_json
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.envs.engines import imports_module, is_known
 from trustax.errors import TrustaxError
@@ -18,9 +18,12 @@ from trustax.runtime.state import RunState, is_resumable, restart_environment, t
 from trustax.storage import history as checkpoints
 from trustax.storage import pytree as checkpoint
 from trustax.storage.lease import is_lease
-from trustax.storage.manifest import CheckpointError
+from trustax.storage.manifest import CheckpointError, number_of_rows, read_manifest
+from trustax.storage.pytree import folder_or_backup
 
 KIND = "run"
+KEYS = "['keys']"
+"""The name of the array of random keys, which has a row for each seed."""
 
 
 class RunDirectory:
@@ -223,9 +226,13 @@ def load(path: Path | str, learner: int = 0, policy: str = "policy") -> Agent:
     saved = checkpoints.newest_sound_or_raise(folder)
     if saved is None:
         raise TrustaxError(f"{folder} has no checkpoint yet")
-    header = checkpoint.read_header(saved)
+    manifest = read_manifest(folder_or_backup(saved))
+    header = manifest["header"]
     try:
         run, spec = from_json(header["run"]), spec_from_json(header["spec"])
+        check_layers(run.algorithm)
+        if run.num_seeds != number_of_rows(manifest, KEYS):
+            raise ValueError(f"{run.num_seeds} seeds, but its arrays are of another number")
         learners, observer = template_of(run, spec)
     except Exception as error:  # the file is untrusted
         raise CheckpointError(saved, f"holds no run: {error}") from error

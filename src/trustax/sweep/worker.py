@@ -19,6 +19,8 @@ from trustax.run import Run, from_json, read_run, to_json
 from trustax.runtime.interrupt import EXIT_CODE, Interrupted
 from trustax.storage.history import checkpoint_path, newest_valid
 from trustax.storage.journal import METRICS_FILE, read_records
+from trustax.storage.reading import open_regular
+from trustax.storage.records import parse_record
 from trustax.training import train
 
 CHECKPOINT_SECONDS = 0.0
@@ -97,13 +99,12 @@ def training_seconds(run: Run, records: Sequence[Record]) -> float:
 def last_record(folder: Path, tail: int = 65_536) -> Record | None:
     """The newest complete record of a run, which another process may be writing; None if there is none."""
     try:
-        with open(folder / METRICS_FILE, "rb") as file:
+        with open_regular(folder / METRICS_FILE) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - tail))
             lines = file.read().split(b"\n")[:-1]
-        record = json.loads(lines[-1])
+        return parse_record(lines[-1])
     except (OSError, ValueError, IndexError):
         return None
-    return record if isinstance(record, dict) and STEP in record else None
 
 
 def _exit_with_parent() -> None:

@@ -20,6 +20,7 @@ from trustax.paper.results import hardware, to_slug, version_of
 from trustax.paper.trace.updates import SERIES, TracedIteration, play_episodes, traced_iterations, updates_per_iteration
 from trustax.run import Run, from_json, to_json
 from trustax.storage.atomic import write_atomic
+from trustax.storage.reading import read_json
 
 FOLDER = "traces"
 WINDOW = (5160, 7070)
@@ -128,7 +129,7 @@ def read_traces(results: Path, protocol: str) -> list[Trace]:
 def read_trace(path: Path) -> Trace:
     """Read one trace."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         return Trace(
             **{name: content[name] for name in ("task", "method", "protocol", "seconds", "versions", "hardware")},
             run=from_json(content["run"]),
@@ -139,7 +140,16 @@ def read_trace(path: Path) -> Trace:
                 for values in content["checkpoints"]
             ],
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TrustaxError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        TrustaxError,
+    ) as error:
         raise TrustaxError(f"{path} is not a trace of Trustax: {error}; delete it and trace the run again") from error
 
 
