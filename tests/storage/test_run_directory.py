@@ -2,13 +2,16 @@
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from reliability.made import RUN, make_run, resumed
+from reliability.mutations import Mutation, many_layers, many_seeds
 
 import trustax as tx
 from trustax.run import RUN_FILE, read_run
@@ -101,3 +104,16 @@ def test_a_header_that_holds_no_run_is_refused(folder: Path) -> None:
     rewrite_header(checkpoint_path(folder, 32), lambda header: header.update(run=[1]))
     with pytest.raises(tx.TrustaxError, match="step_000000000032: not a Trustax run"):
         resumed(folder)
+
+
+@pytest.mark.parametrize("mutation", [many_layers, many_seeds])
+@pytest.mark.parametrize("kind", ["run", "agent"])
+def test_a_small_header_costs_little(folder: Path, mutation: Mutation, kind: str) -> None:
+    if kind == "agent":
+        tx.load(folder).save(folder / "agent")
+    checkpoint = checkpoint_path(folder, 32) if kind == "run" else folder / "agent"
+    mutation(Random(0), checkpoint)
+    began = time.process_time()
+    with pytest.raises(tx.TrustaxError, match=r"holds no (run|agent): |array .* is .*, expected"):
+        tx.load(folder if kind == "run" else checkpoint)
+    assert time.process_time() - began < 2
