@@ -18,9 +18,11 @@ import pytest
 import trustax as tx
 from trustax.algorithms import ALGORITHMS
 from trustax.run import from_json, read_run, to_json
+from trustax.runtime.loop import TrainingLoop
 from trustax.settings import validated
 from trustax.storage import history as checkpoints
 from trustax.storage.journal import read_records
+from trustax.storage.lease import Lease
 
 SMALL: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 512, "quiet": True}
 ENGINES = ["native:CartPole-v1", "envpool:CartPole-v1", "gymnasium:CartPole-v1"]
@@ -258,6 +260,30 @@ def test_a_folder_may_be_where_one_stands(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path / "run")
     tx.train(small(), "CartPole-v1", run_dir=".", **SMALL)
     assert {path.name for path in tmp_path.iterdir()} == {"run"}
+
+
+def test_a_folder_that_moves_or_that_a_later_attempt_takes_over_stops_the_run(tmp_path: Path) -> None:
+    def files(folder: Path) -> set[Path]:
+        return {path.relative_to(folder) for path in folder.rglob("*")}
+
+    run = tx.Run(algorithm=small(), env_id="CartPole-v1", total_timesteps=512, num_envs=2, horizon=64)
+    with TrainingLoop(run, run_dir=tmp_path / "old", checkpoint_seconds=0.0, quiet=True) as loop:
+        iterations = iter(loop)
+        next(iterations)
+        (tmp_path / "old").rename(tmp_path / "new")
+        before = files(tmp_path / "new")
+        with pytest.raises(tx.TrustaxError, match="old was moved or deleted during training"):
+            next(iterations)
+    assert not (tmp_path / "old").exists()
+    assert files(tmp_path / "new") == before
+    assert len(read_records(tmp_path / "new")) == 1
+    with TrainingLoop(run, run_dir=tmp_path / "new", resume=True, quiet=True, lease=True) as loop:
+        Lease.take(tmp_path / "new").check()
+        with pytest.raises(tx.TrustaxError, match="taken over by a later attempt"):
+            next(iter(loop))
+    assert len(read_records(tmp_path / "new")) == 1
+    tx.train(run, run_dir=tmp_path / "new", resume=True, quiet=True)
+    assert len(read_records(tmp_path / "new")) == 4
 
 
 def test_what_a_kill_left_of_the_first_file_is_no_hindrance(tmp_path: Path) -> None:

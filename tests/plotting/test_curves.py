@@ -1,15 +1,21 @@
 """The plot shows the right numbers, explains its lines, and fails with a one-line error."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
 import pytest
+from reliability.made import RUN
 
 from trustax.errors import TrustaxError
 from trustax.ops.metrics import RETURN, STEP
 from trustax.plotting.curves import COLORS, MAX_POINTS, STYLE, draw, plot_curves, to_curve
+from trustax.run import write_run
+from trustax.storage.journal import METRICS_FILE
 
 NAN = float("nan")
 
@@ -128,3 +134,30 @@ def test_a_long_curve_is_thinned_with_its_first_and_last_point() -> None:
 def test_enormous_values_are_drawn(tmp_path: Path) -> None:
     plot_curves({"a": [{STEP: step, RETURN: [1e308, -1e308, 5.0]} for step in (1, 2**62)]}, tmp_path / "curve.png")
     assert (tmp_path / "curve.png").stat().st_size > 0
+
+
+MEASURE = """
+import resource, sys
+from trustax.cli.main import main
+try:
+    main()
+finally:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_of_many_iterations_is_plotted_in_seconds(tmp_path: Path) -> None:
+    """A quarter of a million lines; a million (2.1 GB) take 3 s and 220 MB."""
+    write_run(RUN, tmp_path)
+    others = json.dumps({f"train/metric_{number}": [0.1234567, -1.7654321e-05] for number in range(38)})[1:]
+    with open(tmp_path / METRICS_FILE, "w") as file:
+        for step in range(1, 250_001):
+            file.write(f'{{"{STEP}": {step}, "{RETURN}": [{step / 2}, {step / 3}], {others}\n')
+    command = [sys.executable, "-c", MEASURE, "plot", str(tmp_path), "--output", str(tmp_path / "curve.png")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (tmp_path / METRICS_FILE).unlink()
+    seconds, megabytes = map(float, done.stderr.split())
+    assert seconds < 5
+    assert megabytes < 400
