@@ -9,6 +9,8 @@ import pytest
 
 from trustax.envs.atari import (
     ALE_OPTIONS,
+    GAME_OVER,
+    SCORE,
     envpool_id,
     envpool_options,
     gymnasium_id,
@@ -72,7 +74,7 @@ def by_gymnasium(game: str, count: int) -> list[Row]:
             observation, *outcome, info = env.step(action)
         ended = any(outcome[1:])
         ram = env.unwrapped.ale.getRAM()  # type: ignore[attr-defined]
-        rows.append(Row(observation, *outcome, info["score"], info["over"], info["lives"], ram))
+        rows.append(Row(observation, *outcome, info[SCORE], info[GAME_OVER], info["lives"], ram))
     env.close()
     return rows
 
@@ -135,7 +137,7 @@ def test_gymnasiums_time_limit_truncates_the_game() -> None:
     env.reset(seed=0)
     for step in range(1, 11):
         *_, terminated, truncated, info = env.step(0)
-        assert (terminated, truncated, info["over"]) == (False, step == 10, step == 10)
+        assert (terminated, truncated, info[GAME_OVER]) == (False, step == 10, step == 10)
 
 
 def test_a_reset_with_a_seed_starts_a_new_game_with_the_same_frames() -> None:
@@ -144,7 +146,7 @@ def test_a_reset_with_a_seed_starts_a_new_game_with_the_same_frames() -> None:
     terminated = False
     while not terminated:
         _, _, terminated, _, info = env.step(0)
-    assert not info["over"]
+    assert not info[GAME_OVER]
     again, info = env.reset(seed=3)
     assert info["lives"] == 5
     np.testing.assert_array_equal(again, first)

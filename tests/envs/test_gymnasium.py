@@ -1,5 +1,6 @@
 """Gymnasium environments as host environments: a scripted one, and all kinds of spaces."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -194,3 +195,88 @@ def test_a_callable_must_make_a_new_environment_each_time() -> None:
         GymnasiumHost(lambda: same, [0], 2)
     with pytest.raises(TrustaxError, match=r"must return a gymnasium\.Env, not int"):
         GymnasiumHost(lambda: 3, [0], 2)
+
+
+class Quitting(Scripted):
+    """Calls `sys.exit(0)` in one of its functions."""
+
+    def __init__(self, where: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.where = where
+        self.quit_in("__init__")
+
+    def quit_in(self, function: str) -> None:
+        if function == self.where:
+            sys.exit(0)
+
+    def reset(self, **arguments: Any) -> tuple[np.ndarray, dict]:
+        self.quit_in("reset")
+        return super().reset(**arguments)
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        self.quit_in("step")
+        return super().step(action)
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("__init__", "environment 0 of seed 0: making it raised SystemExit: 0 "),
+        ("reset", "environment 0 of seed 0: reset raised SystemExit: 0 "),
+        ("step", "environment 0 of seed 0, step 1: step raised SystemExit: 0 "),
+    ],
+)
+def test_an_environment_cannot_end_the_program(where: str, message: str) -> None:
+    def quitting() -> gymnasium.Env:
+        return Quitting(where)
+
+    def play() -> None:
+        environment = GymnasiumHost(quitting, [0, 1], 2)
+        environment.reset()
+        environment.step(np.zeros((2, 2), int))
+
+    with pytest.raises(TrustaxError, match=f"^quitting, {message}.*; to test it: tx.check\\(quitting\\)$"):
+        play()
+
+
+class Informed(Scripted):
+    """Has an info of its own at every reset and step."""
+
+    def __init__(self, at_reset: dict[str, Any], at_step: dict[str, Any]) -> None:
+        super().__init__()
+        self.infos = at_reset, at_step
+
+    def reset(self, **arguments: Any) -> tuple[np.ndarray, dict]:
+        return super().reset(**arguments)[0], self.infos[0]
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        return *super().step(action)[:4], self.infos[1]
+
+
+@pytest.mark.parametrize("value", [7.0, "odd", None, [1, 2]])
+def test_infos_of_other_environments_are_not_those_of_an_atari_game(value: Any) -> None:
+    info = {"score": value, "over": value, "reward": value}
+    environment = GymnasiumHost(lambda: Informed(info, info), [0], 2)
+    environment.reset()
+    steps = [environment.step(np.zeros((1, 2), int)) for _ in range(4)]
+    assert all(step.raw_reward is None and step.game_over is None for step in steps)
+
+
+def test_success_in_the_info_of_a_reset_does_not_count() -> None:
+    environment = GymnasiumHost(lambda: Informed({"is_success": True}, {}), [0], 2)
+    environment.reset()
+    assert all(environment.step(np.zeros((1, 2), int)).success is None for _ in range(5))
+
+
+def test_success_counts_in_the_last_step_only() -> None:
+    environment = GymnasiumHost(lambda: Informed({"is_success": True}, {"is_success": True}), [0], 1)
+    environment.reset()
+    success = [bool(environment.step(np.zeros((1, 1), int)).success) for _ in range(5)]
+    assert success == [False, False, True, False, False]
+
+
+def test_success_must_be_one_value() -> None:
+    environment = GymnasiumHost(lambda: Informed({}, {"is_success": [True, False]}), [0], 1)
+    environment.reset()
+    with pytest.raises(TrustaxError, match=r'step 3: step returned info\["is_success"\] = \[True, False\], not a bool'):
+        [environment.step(np.zeros((1, 1), int)) for _ in range(3)]

@@ -15,8 +15,8 @@ from PIL import Image, ImageSequence
 from tests.runtime.test_collect import policies_of
 from trustax.agent import Agent
 from trustax.cli.main import main
-from trustax.envs.gymnasium import registered
 from trustax.envs.gymnasium_spaces import spec_of
+from trustax.envs.making import registered
 from trustax.errors import TrustaxError
 from trustax.plotting.record import record
 from trustax.types import BoxActions, DiscreteActions, EnvSpec

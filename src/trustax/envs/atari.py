@@ -3,7 +3,7 @@
 One step repeats an action for four frames. The last two frames are pooled by their maximum, converted to grayscale and
 resized to 84 by 84; an observation stacks the last four of these images. A game starts with 1 to 30 no-op frames, the
 last of which presses FIRE in games that have the button. Learning uses the sign of the reward, and an episode ends with
-each life. In addition, `score` and `over` report the game itself: its points, and whether the game has ended.
+each life. The info also reports the game itself: its points in `SCORE`, and whether it has ended in `GAME_OVER`.
 
 How EnvPool 1.2.5 behaves with these options, according to its source code and to measurements:
 
@@ -37,6 +37,9 @@ FRAMES_PER_SECOND = 60
 
 ALE_OPTIONS: dict[str, Any] = {"frameskip": 1, "repeat_action_probability": 0.0, "full_action_space": False}
 """Options of `gymnasium.make` for `ALE/` ids, which leave the preprocessing to `preprocess`."""
+
+SCORE, GAME_OVER = "trustax/score", "trustax/game_over"
+"""Keys of the info of a preprocessed game; their names are unlikely to be those of another environment."""
 
 _CONTINUE_GAME = "continue_game"
 
@@ -107,7 +110,7 @@ def raw_reward_and_game_over(info: Any, terminated: Any, truncated: Any) -> tupl
 
 
 def preprocess(env: gymnasium.Env, noop_max: int = NOOP_MAX) -> gymnasium.Env:
-    """Wrap a game that was made with `ALE_OPTIONS` for learning; its info has `score` and `over`."""
+    """Wrap a game that was made with `ALE_OPTIONS` for learning; its info has `SCORE` and `GAME_OVER`."""
     frames = AtariPreprocessing(_StartFrames(env, noop_max), noop_max=0, frame_skip=FRAME_SKIP)
     return _EpisodicLife(FrameStackObservation(frames, NUM_STACKED))
 
@@ -154,14 +157,14 @@ class _EpisodicLife(gymnasium.Wrapper):
             self.env.obs_queue.extend([*previous_images, observation[-1]])
             observation = np.stack(self.env.obs_queue)
         self._life_lost, self._lives = False, self._lives_left()
-        return observation, {**info, "score": 0.0, "over": False}
+        return observation, {**info, SCORE: 0.0, GAME_OVER: False}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
         lives_before, self._lives = self._lives, self._lives_left()
         score, over = float(reward), terminated or truncated
         self._life_lost = 0 < self._lives < lives_before and not over
-        info = {**info, "score": score, "over": over}
+        info = {**info, SCORE: score, GAME_OVER: over}
         return observation, float(np.sign(score)), terminated or self._life_lost, truncated, info
 
     def _lives_left(self) -> int:

@@ -19,7 +19,7 @@ from rich.text import Text
 from trustax.envs import ENGINES, Environment, engine_of
 from trustax.envs.engines import bare_id
 from trustax.envs.errors import describe
-from trustax.envs.gymnasium import registered
+from trustax.envs.making import registered
 from trustax.envs.random_play import BOUND_STEPS, MIN_EPISODES, SEEDS, RandomPlay, play
 from trustax.errors import TrustaxError
 from trustax.types import BoxActions, DiscreteActions, MultiDiscreteActions
@@ -121,7 +121,7 @@ def _random_play(played: RandomPlay) -> Finding:
     at_bounds = 0 < len(played.observation) <= BOUND_STEPS
     where = f"step {len(played.observation)}" if len(played.observation) else "reset"
     advice = "step must accept every action in its space, including the lowest and the highest" if at_bounds else ""
-    return Finding("bad", "random play", f"{where} raised {played.error}", advice)
+    return Finding("bad", "random play", f"{where}{played.error}", advice)
 
 
 def _values(played: RandomPlay, engine: str) -> Finding:
@@ -227,7 +227,7 @@ def _gymnasium_checker(env: Environment) -> Finding:
             single = registered(bare_id(env)).unwrapped if isinstance(env, str) else cast(Any, env)()
             check_env(single, skip_render_check=True)
             single.close()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return Finding("bad", subject, describe(error), "see gymnasium.farama.org/api/env")
     messages = [re.sub(r"\x1b\[\d+m", "", str(warning.message)) for warning in caught]
     remarks = [text.removeprefix("WARN: ") for text in dict.fromkeys(messages) if text.startswith("WARN: ")]

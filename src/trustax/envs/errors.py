@@ -1,4 +1,7 @@
-"""Describe exceptions from environments in one line, with their location in the user's code."""
+"""Failures of environments, described in one line with their location in the user's code.
+
+Worker processes import this module without the rest of Trustax, so its imports of Trustax are relative.
+"""
 
 import traceback
 from collections.abc import Iterator
@@ -6,19 +9,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from trustax.errors import TrustaxError
+from ..errors import TrustaxError
 
 LIBRARY_PATHS = (str(Path(__file__).parents[1]), "site-packages")
 """Parts of the paths of Trustax and of installed packages."""
 
 
+class FaultyEnvError(Exception):
+    """An environment raised an exception or returned something wrong; `index` is its number among the copies."""
+
+    def __init__(self, index: int, text: str) -> None:
+        super().__init__(text)
+        self.index = index
+
+
 @contextmanager
-def environment_errors(name: str) -> Iterator[None]:
-    """Turn any exception from the environment `name` into a TrustaxError."""
+def failures_of(index: int, function: str) -> Iterator[None]:
+    """Turn any exception from a function of an environment into an `FaultyEnvError`.
+
+    `sys.exit` counts as an exception: an environment must not end the training.
+    """
     try:
         yield
-    except Exception as error:
-        raise TrustaxError(f"{name} raised {describe(error)}; to test it: trustax check {name}") from error
+    except (FaultyEnvError, TrustaxError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise FaultyEnvError(index, f"{function} raised {describe(error)}") from error
 
 
 def describe(error: BaseException) -> str:

@@ -1,33 +1,19 @@
 """Gymnasium environments, registered or made by a callable, stepped from Python."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from trustax.envs.atari import ALE_OPTIONS, preprocess
 from trustax.envs.base import environment_seed
-from trustax.envs.errors import environment_errors
+from trustax.envs.errors import FaultyEnvError
 from trustax.envs.gymnasium_spaces import spec_of, to_batch
-from trustax.envs.minigrid import SymbolicView
+from trustax.envs.making import family_of, make_copies, name_of
+from trustax.envs.stepping import Copies, Row
 from trustax.errors import TrustaxError
 from trustax.ops.observations import flatten
 from trustax.types import TimeStep
-
-EXTRAS = {
-    "box2d": "trustax[box2d]",
-    "mujoco": "trustax[mujoco]",
-    "minigrid": "trustax[minigrid]",
-    "ale_py": "trustax[atari]",
-}
-"""The extra to install for environments that need a package."""
-
-FAMILIES = {"MiniGrid-": "minigrid", "BabyAI-": "minigrid", "ALE/": "ale_py"}
-"""Packages that register ids with these prefixes when they are imported."""
 
 
 class GymnasiumHost:
@@ -40,111 +26,88 @@ class GymnasiumHost:
         num_envs: int,
         wrapper: Callable[[gymnasium.Env], gymnasium.Env] = lambda env: env,
     ) -> None:
-        self._name = name = env if isinstance(env, str) else getattr(env, "__name__", repr(env))
-        copies = [wrapper(copy) for copy in _make_copies(env, name, len(seeds) * num_envs)]
-        self.spec = spec_of(name, copies[0].observation_space, copies[0].action_space)
+        self._env = env
+        self._name = name_of(env)
         self._seeds = seeds
         self._axes = (len(seeds), num_envs)
+        self._num_steps = 0
         self._reports_success = False
-        self._vector: Any = SyncVectorEnv(
-            [partial(_return_existing, copy) for copy in copies],
-            copy=False,  # this class copies all results anyway
-            autoreset_mode=AutoresetMode.NEXT_STEP,
-        )
-        assert self._vector.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
+        try:
+            self._copies = Copies([wrapper(copy) for copy in make_copies(env, len(seeds) * num_envs)])
+        except FaultyEnvError as failure:
+            self._raise(failure)
+        self.spec = spec_of(self._name, self._copies.observation_space, self._copies.action_space)
 
     def reset(self, start: int = 0) -> np.ndarray:
         _, num_envs = self._axes
         seeds = [environment_seed(seed, env, start) for seed in self._seeds for env in range(num_envs)]
-        with environment_errors(self._name):
-            observation, _ = self._vector.reset(seed=seeds)
-            return self._convert_observation(observation)
+        try:
+            return self._convert_observation(self._copies.reset(seeds))
+        except FaultyEnvError as failure:
+            self._raise(failure)
 
     def step(self, action: np.ndarray) -> TimeStep:
-        space = self._vector.single_action_space
-        with environment_errors(self._name):
-            observation, reward, terminated, truncated, info = self._vector.step(
-                to_batch(np.asarray(action), space, space.dtype)
-            )
-        return TimeStep(
-            self._convert_observation(observation),
-            self._unflatten(reward, "float32"),
-            self._unflatten(terminated, "bool"),
-            self._unflatten(truncated, "bool"),
-            # Only the Atari wrappers report both, at every step and reset.
-            raw_reward=self._unflatten(info["score"], "float32") if {"score", "over"} <= info.keys() else None,
-            game_over=self._unflatten(info["over"], "bool") if {"score", "over"} <= info.keys() else None,
-            success=self._success(info),
-        )
-
-    def _success(self, info: dict[str, Any]) -> np.ndarray | None:
-        """`is_success`, as in Stable-Baselines3. It counts as False in later steps that do not report it."""
-        self._reports_success |= "is_success" in info
-        if not self._reports_success:
-            return None
-        return self._unflatten(info.get("is_success", np.zeros(self._vector.num_envs)), "bool")
+        self._num_steps += 1
+        space = self._copies.action_space
+        try:
+            return self._timestep(self._copies.step(to_batch(np.asarray(action), space, space.dtype)))
+        except FaultyEnvError as failure:
+            self._raise(failure)
 
     def close(self) -> None:
-        self._vector.close()
+        try:
+            self._copies.close()
+        except FaultyEnvError as failure:
+            self._raise(failure)
+
+    def _timestep(self, row: Row) -> TimeStep:
+        self._reports_success |= row.success is not None
+        success = np.zeros(row.reward.shape, bool) if row.success is None else row.success
+        return TimeStep(
+            self._convert_observation(row.observation),
+            self._unflatten(row.reward, "float32"),
+            self._unflatten(row.terminated, "bool"),
+            self._unflatten(row.truncated, "bool"),
+            raw_reward=None if row.score is None else self._unflatten(row.score, "float32"),
+            game_over=None if row.game_over is None else self._unflatten(row.game_over, "bool"),
+            success=self._unflatten(success, "bool") if self._reports_success else None,
+        )
 
     def _convert_observation(self, batch: Any) -> np.ndarray:
         parts = self.spec.parts
         return self._unflatten(batch if parts is None else flatten(parts, batch), self.spec.observation_dtype)
 
     def _unflatten(self, batch: np.ndarray, dtype: str) -> np.ndarray:
-        return np.array(batch, dtype).reshape(self._axes + batch.shape[1:])
+        with np.errstate(over="ignore"):  # what does not fit float32 becomes infinite, which the collector reports
+            return np.array(batch, dtype).reshape(self._axes + batch.shape[1:])
+
+    def _raise(self, failure: FaultyEnvError) -> NoReturn:
+        """Raise a TrustaxError that names the environment, its index and the step."""
+        place = place_of(failure.index, self._seeds, self._axes[1])
+        step = f", step {self._num_steps}" if self._num_steps else ""
+        raise TrustaxError(
+            f"{self._name}, {place}{step}: {failure}; to test it: {check_command(self._env)}"
+        ) from failure
 
 
-def _make_copies(env: str | Callable[[], gymnasium.Env], name: str, count: int) -> list[gymnasium.Env]:
-    if isinstance(env, str):
-        # Gymnasium's environment checker is meant for authors and takes time: once is enough.
-        return [registered(env, disable_env_checker=None if index == 0 else True) for index in range(count)]
-    copies = [env() for _ in range(count)]
-    for copy in copies:
-        if not isinstance(copy, gymnasium.Env):
-            raise TrustaxError(f"{name} must return a gymnasium.Env, not {type(copy).__name__}")
-    if len({id(copy) for copy in copies}) < count:
-        raise TrustaxError(f"{name} must make a new environment at each call, not return the same one")
-    return copies
+def place_of(index: int, seeds: Sequence[int], num_envs: int) -> str:
+    """How messages refer to one of `seed x env` environments.
 
-
-def _return_existing(env: gymnasium.Env) -> gymnasium.Env:
-    """Return an existing environment, since a vector environment takes functions that make one."""
-    return env
-
-
-def registered(env_id: str, **options: Any) -> gymnasium.Env:
-    """Make a registered environment with the wrappers for learning; `options` go to `gymnasium.make`."""
-    family = family_of(env_id)
-    try:
-        if family is not None:
-            import_module(family)
-        if family == "ale_py":
-            return preprocess(gymnasium.make(env_id, **ALE_OPTIONS, **options))
-        environment = gymnasium.make(env_id, **options)
-    except (gymnasium.error.Error, ImportError) as error:
-        raise TrustaxError(f"gymnasium:{env_id} cannot be made: {_explain_failure(env_id, error)}") from error
-    return SymbolicView(environment) if family == "minigrid" else environment
-
-
-def family_of(env_id: str) -> str | None:
-    """The package in `FAMILIES` that registers an id with Gymnasium, if any.
-
-    >>> family_of("ALE/Pong-v5"), family_of("CartPole-v1")
-    ('ale_py', None)
+    >>> place_of(3, seeds=[7], num_envs=4), place_of(5, seeds=[7, 8], num_envs=4)
+    ('environment 3', 'environment 1 of seed 8')
     """
-    return next((package for prefix, package in FAMILIES.items() if env_id.startswith(prefix)), None)
+    of_seed = f" of seed {seeds[index // num_envs]}" if len(seeds) > 1 else ""
+    return f"environment {index % num_envs}{of_seed}"
 
 
-def _explain_failure(env_id: str, error: Exception) -> str:
-    """The reason why an environment cannot be made, in one line, and the extra to install if that is missing."""
-    reason = " ".join(str(error).split())
-    specification = gymnasium.registry.get(env_id)
-    code = family_of(env_id) or getattr(specification, "entry_point", "")
-    if isinstance(error, gymnasium.error.DependencyNotInstalled | ModuleNotFoundError):
-        for package, extra in EXTRAS.items():
-            if package in str(code):
-                return f'a dependency is not installed: pip install "{extra}"'
-    if isinstance(error, ModuleNotFoundError) and ":" in env_id:
-        return f"{reason} To import a module from this folder, set PYTHONPATH=."
-    return reason
+def check_command(env: str | Callable[[], gymnasium.Env]) -> str:
+    """How to check an environment: by a command if a new process can make it, else in Python.
+
+    >>> check_command("CartPole-v1")
+    'trustax check gymnasium:CartPole-v1'
+    """
+    if not isinstance(env, str):
+        return f"tx.check({name_of(env)})"
+    code = getattr(gymnasium.registry.get(env), "entry_point", "")
+    is_found = ":" in env or family_of(env) is not None or str(code).startswith("gymnasium.")
+    return f"trustax check gymnasium:{env}" if is_found else f"tx.check('gymnasium:{env}')"

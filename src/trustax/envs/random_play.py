@@ -16,7 +16,7 @@ from gymnasium.spaces import Box, Dict, Space, Tuple
 
 from trustax.envs.base import HostEnvironment
 from trustax.envs.engines import Environment, make, resolve, resumes_exactly
-from trustax.envs.errors import describe, one_line
+from trustax.envs.errors import FaultyEnvError, describe, one_line
 from trustax.envs.gymnasium import GymnasiumHost
 from trustax.envs.registry import GYMNASIUM
 from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions, TimeStep
@@ -55,7 +55,7 @@ class RandomPlay:
     faults: Faults
     """the first fault of every kind in the values that a single environment returned"""
     error: str | None
-    """the exception that ended the play, if any"""
+    """the failure that ended the play, if any, as the end of a sentence"""
 
     @property
     def num_steps(self) -> int:
@@ -98,7 +98,7 @@ def play(env: Environment, num_steps: int | None = None) -> RandomPlay:
             if num_steps is None and (enough or time.monotonic() - start_time > MAX_SECONDS):
                 break
     except Exception as raised:
-        error = describe(raised.__cause__ or raised)
+        error = _describe_failure(raised)
     finally:
         environment.close()
 
@@ -110,6 +110,14 @@ def play(env: Environment, num_steps: int | None = None) -> RandomPlay:
     reward, terminated, truncated = (stacked(field, empty_flags) for field in ("reward", "terminated", "truncated"))
     in_jax = resumes_exactly(env)
     return RandomPlay(spec, in_jax, observation, reward, terminated, truncated, faults, error)
+
+
+def _describe_failure(error: Exception) -> str:
+    failure = error.__cause__
+    if isinstance(failure, FaultyEnvError) and failure.__cause__ is None:
+        return f": {failure}"
+    cause = failure.__cause__ if isinstance(failure, FaultyEnvError) else failure
+    return f" raised {describe(cause or error)}"
 
 
 def random_actions(spec: EnvSpec, num_steps: int) -> np.ndarray:
@@ -147,33 +155,29 @@ class FaultRecorder(gymnasium.Wrapper):
         super().__init__(env)
         self._faults = faults
 
-    def reset(self, **arguments: Any) -> tuple[Any, Any]:
-        observation, info = _require_values(self.env.reset(**arguments), "reset", "observation", "info")
-        self._check_observation(observation, "after reset")
-        return observation, info
+    def reset(self, **arguments: Any) -> Any:
+        returned = self.env.reset(**arguments)
+        if isinstance(returned, tuple) and len(returned) == 2:
+            self._check_observation(returned[0], "after reset")
+        return returned  # something else is reported when the copies are stepped
 
-    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        names = ("observation", "reward", "terminated", "truncated", "info")
-        observation, reward, terminated, truncated, info = _require_values(self.env.step(action), "step", *names)
+    def step(self, action: Any) -> Any:
+        returned = self.env.step(action)
+        if not isinstance(returned, tuple) or len(returned) != 5:
+            return returned
+        observation, reward, terminated, truncated, _ = returned
         self._check_observation(observation, "after step")
         if not isinstance(reward, int | float | np.integer | np.floating):
             self._faults.setdefault("reward", f"a reward is a {type(reward).__name__}, not a number")
         for flag in (terminated, truncated):
             if not isinstance(flag, bool | np.bool_):
                 self._faults.setdefault("flags", f"terminated or truncated is a {type(flag).__name__}, not a bool")
-        return observation, reward, terminated, truncated, info
+        return returned
 
     def _check_observation(self, observation: Any, when: str) -> None:
         fault = find_fault(self.observation_space, observation)
         if fault is not None:
             self._faults.setdefault(fault[0], f"{when}, {fault[1]}")
-
-
-def _require_values(returned: Any, function: str, *names: str) -> Any:
-    """Check that a function returned the values of Gymnasium's interface, and pass them on."""
-    if not isinstance(returned, tuple) or len(returned) != len(names):
-        raise TypeError(f"{function} must return the {len(names)} values {', '.join(names)}, not {one_line(returned)}")
-    return returned
 
 
 def find_fault(space: Space, value: Any, name: str = "observation") -> tuple[Fault, str] | None:

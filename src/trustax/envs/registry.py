@@ -7,9 +7,10 @@ import gymnasium
 from trustax.envs.atari import envpool_id
 from trustax.envs.base import CompiledEnvironment, Engine, HostEnvironment
 from trustax.envs.envpool import envpool_ids, make_envpool
-from trustax.envs.gymnasium import GymnasiumHost, family_of
+from trustax.envs.gymnasium import GymnasiumHost
 from trustax.envs.gymnax import gymnax_ids, make_gymnax
 from trustax.envs.jax_env import JaxEnv
+from trustax.envs.making import family_of
 from trustax.envs.vectorize import JAX_ENVS, VectorizedJaxEnv
 from trustax.errors import TrustaxError
 from trustax.settings import Registry

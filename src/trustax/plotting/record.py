@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from trustax.agent import Agent
-from trustax.envs.atari import gymnasium_id, is_atari
+from trustax.envs.atari import GAME_OVER, SCORE, gymnasium_id, is_atari
 from trustax.envs.base import environment_seed
 from trustax.envs.engines import bare_id
-from trustax.envs.gymnasium import registered
 from trustax.envs.gymnasium_spaces import spec_of, to_batch
+from trustax.envs.making import registered
 from trustax.errors import TrustaxError
 from trustax.evaluation import EVALUATION_SEED
 from trustax.plotting.video import writer_for
@@ -120,7 +120,7 @@ def _frames(
             observation, reward, terminated, truncated, info = env.step(chosen)
             ended = terminated or truncated
             # In Atari, losing a life ends an episode for training, but not the game.
-            over, score = (info["over"], info["score"]) if {"over", "score"} <= info.keys() else (ended, reward)
+            over, score = (info[GAME_OVER], info[SCORE]) if SCORE in info else (ended, reward)
             earned, length, steps_left = earned + float(score), length + 1, steps_left - 1
             yield env.render()
             if ended and not over:
