@@ -59,6 +59,19 @@ class DoublePrecision(Walk):
         return super().observe().astype(np.float64)
 
 
+class Huge(Walk):
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+
+    def observe(self) -> Any:
+        return np.array([0.0, 1e300 if self.time == 5 else self.place])
+
+
+class BothFlags(Walk):
+    def step(self, action: Any) -> tuple[Any, ...]:
+        observation, reward, terminated, *_ = super().step(action)
+        return observation, reward, terminated, terminated, {}
+
+
 class OutOfBounds(Walk):
     def observe(self) -> Any:
         return 4 * super().observe()
@@ -193,6 +206,7 @@ def test_environments_of_envpool_pass_although_their_bounds_are_wrong() -> None:
         (BlindSpot, "observation values", "after step, observation[0] = nan"),
         (Infinite, "observation values", "inf at step 5"),
         (DoublePrecision, "observations", "after reset, observation has the dtype float64, but its space has float32"),
+        (Huge, "observation values", "after step, observation[1] = 1e+300, which does not fit float32 and becomes inf"),
         (OutOfBounds, "observation values", "is not between -3 and 3"),
         (UnknownRoom, "observations", "observation['room'] is 3, which is not in Discrete(3)"),
         (Unseeded, "same seed", "different first observations each time"),
@@ -216,6 +230,7 @@ def test_faults_are_found(env: Any, subject: str, seen: str) -> None:
     ("env", "subject", "seen"),
     [
         (OwnLimit, "episode ends", "all of 56 episodes terminated at step 20 and none later, as if at a time limit"),
+        (BothFlags, "both flags", "episodes terminated and truncated at the same step"),
         (OneSeedForAll, "other seeds", "the same episodes"),
         (RestartsItsSeed, "other seeds", "all episodes of a seed start alike"),
         (Endless, "episode ends", "no episode ended within 2000 steps"),

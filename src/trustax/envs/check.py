@@ -126,6 +126,8 @@ def _random_play(played: RandomPlay) -> Finding:
 
 def _values(played: RandomPlay, engine: str) -> Finding:
     subject = "observation values"
+    if "range" in played.faults:
+        return Finding("bad", subject, played.faults["range"], "scale the observations; learning uses float32")
     fault = played.faults.get("finite")
     wrong = np.argwhere(~np.isfinite(played.observation))
     if fault is None and len(wrong):
@@ -183,6 +185,11 @@ def _episode_ends(played: RandomPlay) -> Iterator[Finding]:
         steps = f"{min(lengths)} to {max(lengths)}" if min(lengths) < max(lengths) else f"{max(lengths)}"
         seen = f"{len(lengths)} episodes of {steps} steps: {num_terminated} terminated, {num_truncated} truncated"
         yield Finding("good", "episode ends", seen)
+        num_both = sum(episode.terminated and episode.truncated for episode in episodes)
+        if num_both:
+            seen = f"{num_both} of {len(lengths)} episodes terminated and truncated at the same step"
+            advice = "such a step counts as terminated: learning does not bootstrap from the value after it"
+            yield Finding("look", "both flags", seen, advice)
     if played.reward[played.restarted].any() or played.ended[played.restarted].any():
         advice = "the engine must only reset in the step after the end of an episode"
         yield Finding("bad", "new episodes", "the step that resets returns a reward or ends an episode", advice)

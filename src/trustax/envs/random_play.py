@@ -29,7 +29,9 @@ MIN_EPISODES = 3
 BOUND_STEPS = 2
 """The first action is the lowest in the action space, the second is the highest."""
 
-Fault = Literal["type", "finite", "bounds", "reward", "flags"]
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+Fault = Literal["type", "finite", "range", "bounds", "reward", "flags"]
 Faults = dict[Fault, str]
 
 
@@ -206,6 +208,9 @@ def _find_box_fault(space: Box, value: np.ndarray, name: str) -> tuple[Fault, st
         return "type", f"{name} has the shape {value.shape}, but its space has {space.shape}"
     if not np.can_cast(value.dtype, np.dtype(space.dtype)):
         return "type", f"{name} has the dtype {value.dtype}, but its space has {space.dtype}"
+    if value.dtype == np.float64 and len(large := np.argwhere(np.isfinite(value) & (np.abs(value) > FLOAT32_MAX))):
+        index = tuple(large[0].tolist())
+        return "range", f"{name}{list(index) or ''} = {value[index]:g}, which does not fit float32 and becomes inf"
     outside = np.argwhere(~((space.low <= value) & (value <= space.high)))  # also true for NaN
     if not len(outside):
         return None
