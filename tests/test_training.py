@@ -161,9 +161,10 @@ def test_a_run_folder_holds_what_it_promises(tmp_path: Path) -> None:
     assert not any(name.startswith("finite/") for name in line)
 
 
-def test_total_timesteps_is_rounded_down_to_whole_iterations() -> None:
-    result = tx.train(small(tx.PPO), "CartPole-v1", **SMALL | {"total_timesteps": 300})
+def test_total_timesteps_is_rounded_down_to_whole_iterations(capsys: pytest.CaptureFixture[str]) -> None:
+    result = tx.train(small(tx.PPO), "CartPole-v1", **SMALL | {"total_timesteps": 300, "quiet": False})
     assert [record["time/total_timesteps"] for record in result.records] == [128, 256]
+    assert "total_timesteps 300 is rounded to 256: 2 iterations of 128 steps" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -173,6 +174,10 @@ def test_total_timesteps_is_rounded_down_to_whole_iterations() -> None:
         ({"seed": -1}, "seed must be between 0 and"),
         ({"restart_interval": -1}, "restart_interval must be at least 0, not -1"),
         ({"num_envs": 1, "horizon": 2}, "num_minibatches is 4, but an iteration has only"),
+        (
+            {"total_timesteps": 10_000, "horizon": 10**7},
+            r"num_envs \* horizon = 2 \* 10,000,000 = 20,000,000 steps; lower",
+        ),
         ({"resume": True}, "resume needs run_dir"),
     ],
 )
@@ -379,6 +384,26 @@ class Broken(gymnasium.Env[np.ndarray, int]):
         return np.full(2, observation, np.float32), reward, False, False, {}
 
 
+class Terminating(Broken):
+    """Gets SIGTERM in the middle of the second rollout."""
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        if self.steps == 99:
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert self.steps < 101
+        return super().step(action)
+
+
+def test_a_signal_stops_a_rollout_and_keeps_the_last_iteration(tmp_path: Path) -> None:
+    def terminating() -> gymnasium.Env:
+        return Terminating(0.0, 1.0)
+
+    with pytest.raises(tx.Interrupted, match="stopped after 64 steps and saved"):
+        tx.train(small(), terminating, run_dir=tmp_path / "run", **SMALL | {"num_envs": 1})
+    assert [record["time/iterations"] for record in read_records(tmp_path / "run")] == [1]
+    assert checkpoints.step_of(checkpoints.newest_valid(tmp_path / "run")) == 64
+
+
 class Raising(Broken):
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         raise RuntimeError("the arm\nis stuck")
@@ -405,9 +430,17 @@ def test_an_algorithm_of_the_users_needs_a_name(monkeypatch: pytest.MonkeyPatch)
     assert len(tx.train(Mine(num_minibatches=4), "CartPole-v1", **SMALL).records) == 4
 
 
-@pytest.mark.parametrize(("name", "values"), [("observation", (np.nan, 1.0)), ("reward", (0.0, np.nan))])
-def test_an_environment_that_returns_nan_is_named_at_once(name: str, values: tuple[float, float]) -> None:
-    with pytest.raises(tx.TrustaxError, match=f"returned a {name} that is not finite in iteration 1"):
+@pytest.mark.parametrize(
+    ("name", "values", "wrong"),
+    [
+        ("observation", (np.nan, 1.0), "nan, which is not finite"),
+        ("reward", (0.0, 1e30), "1e\\+30, which is too large"),
+    ],
+)
+def test_an_environment_that_returns_unusable_numbers_is_named_at_once(
+    name: str, values: tuple[float, float], wrong: str
+) -> None:
+    with pytest.raises(tx.TrustaxError, match=f"environment 0, step 5: {name}.* is {wrong}"):
         tx.train(small(), lambda: Broken(*values), **SMALL)
 
 

@@ -44,7 +44,7 @@ class Run(Generic[SomeAlgorithm]):
     env_id: str
     """A Gymnasium id; the prefix native:, envpool:, gymnasium: or gymnax: selects an engine."""
     total_timesteps: int = setting(1_000_000, minimum=1)
-    """Environment steps per seed, rounded down to a multiple of num_envs * horizon; at least one iteration."""
+    """Environment steps per seed, at least one iteration; rounded down to a multiple of num_envs * horizon."""
     num_seeds: int = setting(1, minimum=1)
     """Number of independent learners, trained in parallel."""
     seed: int = 0

@@ -64,7 +64,6 @@ class Train(Generic[SomeAlgorithm]):
         if self.output.resume and self.output.run_dir is None:
             raise TrustaxError("--resume needs --run-dir, the folder of the run to resume")
         folder = self.output.run_dir or _new_folder(self.run)
-        _print_rounding(self.run)
         if self.output.resume:
             _print_exactness(self.run)
         _report(
@@ -245,15 +244,6 @@ def _new_folder(run: Run) -> Path:
     name += f"__{time.strftime('%Y%m%d-%H%M%S')}"
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     return next(folder for folder in map(Path("runs").joinpath, names) if not folder.exists())
-
-
-def _print_rounding(run: Run) -> None:
-    steps = run.num_iterations * run.batch_size
-    if steps != run.total_timesteps:
-        print(
-            f"--total-timesteps {run.total_timesteps:,} is rounded to {steps:,}: {run.num_iterations:,} iterations of "
-            f"{run.batch_size:,} steps"
-        )
 
 
 def _print_exactness(run: Run) -> None:

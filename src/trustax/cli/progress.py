@@ -67,6 +67,10 @@ class Terminal:
             self._bar.stop()
         self._print(self._summary(finished=kind is None and self._done >= self._total))
 
+    def note(self, text: str) -> None:
+        """Show a remark about the run."""
+        self._print(f"{self._title}: {text}")
+
     def update(self, record: Mapping[str, Any]) -> None:
         """Take the steps and the return from a record, and show them: in the bar at once, in a log at intervals."""
         now = self._clock()

@@ -68,15 +68,31 @@ def _choose_with_noise(policy: Policy, observation: Shaped[Array, "env ..."], no
     return distribution.choose(noise)
 
 
+class RolloutStopped(Exception):  # noqa: N818
+    """A rollout was given up because the run is to stop; the state is that of the last complete iteration."""
+
+
 class HostCollector:
     """Collects rollouts from a host environment, by alternating a compiled call and a step of the environments.
 
     Raw time steps are stored on the host, and observed again all at once when the rollout is complete. So the rollout
     reaches the device in one transfer, and only the actions are copied back from the device.
+
+    `check` raises an error if a time step, given with its number, cannot be used. A rollout may take minutes, so
+    `should_stop` is asked before every step.
     """
 
-    def __init__(self, environment: HostEnvironment, preprocessing: Preprocessing) -> None:
+    def __init__(
+        self,
+        environment: HostEnvironment,
+        preprocessing: Preprocessing,
+        check: Callable[[TimeStep, int], None] = lambda timestep, step: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._environment = environment
+        self._check = check
+        self._should_stop = should_stop
+        self._num_steps = 0
         self._choose = jax.jit(partial(_choose, environment.spec.actions.for_environment))
         self._observe_and_choose = jax.jit(
             partial(_observe_and_choose, environment.spec.actions.for_environment, preprocessing)
@@ -88,11 +104,13 @@ class HostCollector:
     def __call__(
         self, policies: Policy, observer: CollectorState, state: None, keys: Key[Array, "seed time"]
     ) -> tuple[CollectorState, None, Rollout, FinishedEpisodes]:
-        start, timesteps, actions = observer, [], []
+        start, timesteps, actions = observer, list[TimeStep](), list[np.ndarray]()
         self.environment_seconds = 0.0
         rows = np.asarray(jax.random.key_data(keys)).swapaxes(0, 1)
         action, for_environment = self._choose(policies, observer, rows[0])
         for row in [*rows[1:], None]:
+            if self._should_stop():
+                raise RolloutStopped
             timestep = self._step(np.asarray(for_environment))
             timesteps.append(timestep)
             actions.append(np.asarray(action))
@@ -105,6 +123,8 @@ class HostCollector:
         start = time.perf_counter()
         timestep = self._environment.step(action)
         self.environment_seconds += time.perf_counter() - start
+        self._num_steps += 1
+        self._check(timestep, self._num_steps)
         return timestep
 
 

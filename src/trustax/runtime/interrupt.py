@@ -1,4 +1,8 @@
-"""Ctrl-C and SIGTERM: the first one stops a run after the current iteration, the second one immediately."""
+"""Ctrl-C and SIGTERM: the first one stops a run, the second one ends the program immediately.
+
+A run stops after the current iteration. If its environments are stepped from Python, it stops within a step of the
+rollout, and the last complete iteration is saved. A compiled rollout cannot be stopped before its end.
+"""
 
 import contextlib
 import os

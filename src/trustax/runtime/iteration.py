@@ -6,7 +6,7 @@ or on resuming.
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from trustax.algorithms import Algorithm
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.ops.metrics import RETURN, SUCCESS, MetricRow, means
+from trustax.ops.running_statistics import RunningStatistics
 from trustax.ops.transforms import over_seeds
 from trustax.run import Run
 from trustax.runtime.collect import HostCollector, collect
@@ -25,6 +26,7 @@ from trustax.runtime.compilation import release_memory, without_garbage_collecti
 from trustax.runtime.devices import Placement
 from trustax.runtime.episodes import EpisodeWindow, FinishedEpisodes
 from trustax.runtime.state import RunState, learner_values, preprocessing_of
+from trustax.runtime.values import are_usable, describe_unusable, require_usable_step
 from trustax.settings import with_values
 from trustax.types import Metrics, Progress, Rollout
 
@@ -46,8 +48,8 @@ class StepResult(NamedTuple):
     """means over the updates of the iteration, one value per seed"""
     series: dict[str, np.ndarray]
     """the traced metrics of every update, `seed update`"""
-    finite: dict[str, bool]
-    """whether all observations and all rewards of the rollout are finite"""
+    fault: str | None
+    """the first observation or reward that cannot be used, with its place; None if all can be used"""
     seconds: Seconds
 
 
@@ -59,9 +61,14 @@ class TrainStep:
     """
 
     def __init__(
-        self, run: Run, environment: CompiledEnvironment | HostEnvironment, traced: Sequence[str] = ()
+        self,
+        run: Run,
+        environment: CompiledEnvironment | HostEnvironment,
+        traced: Sequence[str] = (),
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         preprocessing = preprocessing_of(run)
+        self._run = run
         self._compiled = isinstance(environment, CompiledEnvironment)
         self.placement = Placement(run.num_seeds, collect_on_cpu=getattr(environment, "on_cpu", False))
         self._values = jax.device_put(learner_values(run), self.placement.learners)
@@ -73,7 +80,7 @@ class TrainStep:
             collector = partial(collect, environment, preprocessing=preprocessing)
             self._collect = self.placement.collect(collector, donate=(1, 2))
         else:
-            self._collect = HostCollector(environment, preprocessing)
+            self._collect = HostCollector(environment, preprocessing, partial(require_usable_step, run), should_stop)
 
     def compile(self, state: RunState) -> RunState:
         """Compile everything that can be compiled before the first step. Return the state on its devices."""
@@ -89,7 +96,9 @@ class TrainStep:
             self._learn = self._learn.lower(state.learner, rollout, learn_keys, self._values, progress).compile()
             release_memory()
             self._collect = traced.lower().compile()
-            self._log_rollout = self._log_rollout.lower(state.episodes, rollout, finished).compile()
+            self._log_rollout = self._log_rollout.lower(
+                state.episodes, rollout, finished, state.observer.observation_statistics
+            ).compile()
             release_memory()
         return state
 
@@ -100,7 +109,8 @@ class TrainStep:
         observer, environment, rollout, finished = self._collect(*self._collect_arguments(state, collect_keys))
         jax.block_until_ready(rollout)
         collected = time.perf_counter()
-        episodes, rollout_row, finite = self._log_rollout(state.episodes, rollout, finished)
+        statistics = observer.observation_statistics
+        episodes, rollout_row, usable = self._log_rollout(state.episodes, rollout, finished, statistics)
         if self.placement.is_split:
             rollout = jax.device_put(rollout, self.placement.learners)
         progress = Progress(state.iteration, jnp.asarray(num_iterations, jnp.int32))
@@ -120,9 +130,17 @@ class TrainStep:
             state,
             metrics,
             jax.device_get(series),
-            {name: bool(np.all(flags)) for name, flags in jax.device_get(finite).items()},
+            self._find_fault(usable, int(state.iteration), rollout, finished),
             Seconds(collected - start, learned - collected, environment_seconds),
         )
+
+    def _find_fault(
+        self, usable: dict[str, Bool[Array, " seed"]], iteration: int, rollout: Rollout, finished: FinishedEpisodes
+    ) -> str | None:
+        for field, flags in jax.device_get(usable).items():
+            if not np.all(flags):
+                return describe_unusable(self._run, field, iteration, rollout, finished)
+        return None
 
     def _collect_arguments(self, state: RunState, keys: Key[Array, "seed time"]) -> tuple[Any, ...]:
         policy = state.learner.policy
@@ -153,20 +171,18 @@ def _keys(
 
 
 def _log_rollout(
-    episodes: EpisodeWindow, rollout: Rollout, finished: FinishedEpisodes
+    episodes: EpisodeWindow, rollout: Rollout, finished: FinishedEpisodes, statistics: RunningStatistics | None
 ) -> tuple[EpisodeWindow, MetricRow, dict[str, Bool[Array, " seed"]]]:
-    """Add the finished episodes to the window; return it, the metrics, and whether all numbers are finite."""
+    """Add the finished episodes to the window; return it, the metrics, and whether all numbers can be used."""
 
-    def of_seed(episodes: EpisodeWindow, rollout: Rollout, finished: FinishedEpisodes) -> tuple[Any, ...]:
+    def of_seed(
+        episodes: EpisodeWindow, rollout: Rollout, finished: FinishedEpisodes, statistics: RunningStatistics | None
+    ) -> tuple[Any, ...]:
         episodes = episodes.add(finished)
         row = MetricRow.of(_rollout_metrics(episodes, has_success=finished.success is not None))
-        finite = {
-            "observation": jnp.all(jnp.isfinite(rollout.observation)),
-            "reward": jnp.all(jnp.isfinite(rollout.reward)),
-        }
-        return episodes, row, finite
+        return episodes, row, are_usable(rollout, finished, statistics)
 
-    return over_seeds(of_seed)(episodes, rollout, finished)
+    return over_seeds(of_seed)(episodes, rollout, finished, statistics)
 
 
 def _rollout_metrics(episodes: EpisodeWindow, has_success: bool) -> Metrics:

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
 import jax
 import numpy as np
@@ -22,6 +23,7 @@ from trustax.errors import TrustaxError
 from trustax.networks import Policy
 from trustax.ops.metrics import SPEED, STEP, Record
 from trustax.run import Run
+from trustax.runtime.collect import RolloutStopped
 from trustax.runtime.devices import configure_devices
 from trustax.runtime.interrupt import Interrupted, InterruptGuard
 from trustax.runtime.iteration import Seconds, StepResult, TrainStep
@@ -109,6 +111,8 @@ class TrainingLoop:
 
     def __enter__(self) -> "TrainingLoop":
         run = self.run
+        if not self._resume:
+            _require_one_iteration(run)
         configure_devices(run.num_seeds, large_network=observes_images(run.env_id))
         with self._stack as stack:
             self._guard = stack.enter_context(InterruptGuard())
@@ -128,6 +132,8 @@ class TrainingLoop:
             stack.callback(self._loggers.close)
             self._loggers.start(run, resume_at)
             self._terminal = stack.enter_context(_make_terminal(run, self.timesteps, self._quiet))
+            if run.total_timesteps != run.num_iterations * run.batch_size:
+                self._terminal.note(_describe_rounding(run))
             self._stack = stack.pop_all()
         return self
 
@@ -144,7 +150,7 @@ class TrainingLoop:
         run = self.run
         if int(self.state.iteration) >= run.num_iterations:
             return
-        step = TrainStep(run, self._environment, self._traced)
+        step = TrainStep(run, self._environment, self._traced, lambda: self._guard.requested)
         with self._terminal.timed(f"compiling for {step.placement}"):
             self.state = step.compile(self.state)
         if self._guard.requested:
@@ -152,7 +158,10 @@ class TrainingLoop:
         start_time = time.perf_counter()
         for number in range(int(self.state.iteration) + 1, run.num_iterations + 1):
             old_policy = jax.device_get(self.state.learner.policy) if self._traced else None
-            result = step(self.state, run.num_iterations)
+            try:
+                result = step(self.state, run.num_iterations)
+            except RolloutStopped:
+                self._stop(number - 1)
             self.state = result.state
             self._record(result, number, time.perf_counter() - start_time)
             self._is_saved = False
@@ -161,15 +170,19 @@ class TrainingLoop:
             checkpoint = self._save() if should_save else None
             yield Iteration(run, number, self.records, self.state, self.run_dir, checkpoint, result.series, old_policy)
             if self._guard.requested and not is_last:
-                if not self._is_saved and self._directory.should_save(number, stopping=True):
-                    self._save()
-                raise Interrupted(self._directory.resume_hint(self.timesteps))
+                self._stop(number)
             if self._directory.should_restart(number) and not is_last:
-                self.state = step.place(restart_environment(self.state, self._environment))
+                self.state = step.place(restart_environment(run, self.state, self._environment))
+
+    def _stop(self, number: int) -> NoReturn:
+        """Save the last complete iteration, if it is not saved yet, and leave the loop."""
+        if not self._is_saved and self._directory.should_save(number, stopping=True):
+            self._save()
+        raise Interrupted(self._directory.resume_hint(self.timesteps))
 
     def _record(self, result: StepResult, number: int, elapsed: float) -> None:
         values = {name: value.tolist() for name, value in result.metrics.items()}
-        _require_finite(result.finite, values, number, self._directory)
+        _require_usable(result.fault, values, number, self._directory)
         self._check_claim()
         self._journal.record(_time_metrics(self.run, number, result.seconds, elapsed) | values)
         self.timesteps = self.records[-1][STEP]
@@ -184,6 +197,23 @@ class TrainingLoop:
     def _check_claim(self) -> None:
         if self._claim is not None:
             self._claim.check()
+
+
+def _require_one_iteration(run: Run) -> None:
+    """Refuse an iteration that is longer than the run: a horizon given by mistake may take hours."""
+    if run.total_timesteps < run.batch_size:
+        raise TrustaxError(
+            f"total_timesteps is {run.total_timesteps:,}, but one iteration has num_envs * horizon = {run.num_envs:,} "
+            f"* {run.horizon:,} = {run.batch_size:,} steps; lower horizon, or raise total_timesteps to at least that"
+        )
+
+
+def _describe_rounding(run: Run) -> str:
+    steps = run.num_iterations * run.batch_size
+    return (
+        f"total_timesteps {run.total_timesteps:,} is rounded to {steps:,}: {run.num_iterations:,} iterations of "
+        f"{run.batch_size:,} steps"
+    )
 
 
 def _make_terminal(run: Run, timesteps: int, quiet: bool) -> Terminal:
@@ -218,16 +248,10 @@ def _time_metrics(run: Run, iterations: int, seconds: Seconds, elapsed: float) -
     } | in_environment
 
 
-def _require_finite(
-    finite: dict[str, bool], values: dict[str, list[float]], number: int, directory: RunDirectory
-) -> None:
-    """Raise an error if an observation, a reward or a loss is not finite, in the order of cause and effect."""
-    for name in ("observation", "reward"):
-        if not finite[name]:
-            raise TrustaxError(
-                f"the environment returned a {name} that is not finite in iteration {number}; "
-                f"check the environment{directory.checkpoint_hint()}"
-            )
+def _require_usable(fault: str | None, values: dict[str, list[float]], number: int, directory: RunDirectory) -> None:
+    """Raise an error if an observation or a reward cannot be used, or if a loss is not finite."""
+    if fault is not None:
+        raise TrustaxError(f"{fault}; check the environment{directory.checkpoint_hint()}")
     losses = values.get("train/loss", [])
     if not np.all(np.isfinite(losses)):
         learners = np.flatnonzero(~np.isfinite(losses)).tolist()

@@ -18,6 +18,7 @@ from trustax.run import Run
 from trustax.runtime.collector_state import CollectorState, Preprocessing
 from trustax.runtime.compilation import jit_once, release_memory, without_garbage_collection
 from trustax.runtime.episodes import EpisodeWindow
+from trustax.runtime.values import require_usable
 from trustax.settings import per_learner_values, with_values
 from trustax.types import EnvSpec
 
@@ -48,7 +49,7 @@ def learner_values(run: Run) -> dict[str, Float[Array, " seed"]]:
 def start(run: Run, environment: CompiledEnvironment | HostEnvironment) -> RunState:
     """Reset the environments, and return the state before the first iteration."""
     with without_garbage_collection():
-        env_state, observation = _reset(environment)
+        env_state, observation = _reset(run, environment)
         learner, observer, episodes, keys = jit_once(partial(_init, run, environment.spec))(observation)
     release_memory()
     return RunState(learner, observer, episodes, env_state, keys, jnp.zeros((), jnp.int32))
@@ -76,12 +77,12 @@ def _init(
     return learner, observer, episodes, keys[:, 1]
 
 
-def restart_environment(state: RunState, environment: CompiledEnvironment | HostEnvironment) -> RunState:
+def restart_environment(run: Run, state: RunState, environment: CompiledEnvironment | HostEnvironment) -> RunState:
     """Start new episodes in environments that cannot be saved in the middle of one.
 
     The new episodes depend only on the state: the iteration is the start number of `reset`.
     """
-    env_state, observation = _reset(environment, start=int(state.iteration))
+    env_state, observation = _reset(run, environment, start=int(state.iteration))
     observer = _jitted_restart()(state.observer, observation)
     return dataclasses.replace(state, observer=observer, environment=env_state)
 
@@ -91,10 +92,12 @@ def _jitted_restart() -> Callable[[CollectorState, Array], CollectorState]:
     return jit_once(over_seeds(CollectorState.restart))
 
 
-def _reset(environment: CompiledEnvironment | HostEnvironment, start: int = 0) -> tuple[EnvState, Array]:
+def _reset(run: Run, environment: CompiledEnvironment | HostEnvironment, start: int = 0) -> tuple[EnvState, Array]:
     if isinstance(environment, CompiledEnvironment):
         return environment.reset(start)
-    return None, jnp.asarray(environment.reset(start))
+    observation = environment.reset(start)
+    require_usable(run, "observation", observation, ", at reset")
+    return None, jnp.asarray(observation)
 
 
 def is_resumable(environment: CompiledEnvironment | HostEnvironment) -> bool:

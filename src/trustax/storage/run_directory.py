@@ -126,7 +126,9 @@ class RunDirectory:
                 f"its arrays are of step {self._saved_steps}, but its folder is named for step "
                 f"{checkpoints.step_of(self._saved)}; move the folder away",
             )
-        return restored if is_resumable(self._environment) else restart_environment(restored, self._environment)
+        if is_resumable(self._environment):
+            return restored
+        return restart_environment(self._run, restored, self._environment)
 
     def resume_hint(self, steps: int) -> str:
         if self.folder is None:
