@@ -1,1 +1,1 @@
-"""Checks of reliability that run longer than the tests, which run small parts of them."""
+"""Checks of the reliability that Trustax promises; `python -m reliability` runs them all."""

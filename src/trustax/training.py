@@ -10,6 +10,7 @@ import numpy as np
 from trustax.agent import Agent
 from trustax.algorithms import Algorithm
 from trustax.envs import Environment
+from trustax.envs.workers import Workers
 from trustax.errors import TrustaxError, refuse_unknown
 from trustax.ops.metrics import RETURN, STEP, Record, finite_values
 from trustax.run import Run
@@ -23,7 +24,17 @@ if TYPE_CHECKING:
     import pandas
 
 CURVE_FILE = "curve.png"
-OPTIONS = ("run_dir", "resume", "checkpoint_seconds", "quiet", "callbacks", "loggers")
+OPTIONS = (
+    "run_dir",
+    "resume",
+    "checkpoint_seconds",
+    "quiet",
+    "callbacks",
+    "loggers",
+    "num_workers",
+    "worker_timeout",
+    "restart_workers",
+)
 """Arguments of `train` that are not settings of a `Run`."""
 
 
@@ -88,6 +99,9 @@ def train(
     quiet: bool = False,
     callbacks: Iterable[Callback] = (),
     loggers: Sequence[str | Logger] | None = None,
+    num_workers: int = 0,
+    worker_timeout: float = 60.0,
+    restart_workers: bool = False,
     **unknown: Any,
 ) -> Result:
     """Train an algorithm on an environment, or train a `Run`, which defines both.
@@ -111,6 +125,10 @@ def train(
         callbacks: callables `f(iteration)`, or objects with any of `on_start`, `on_iteration`, `on_checkpoint` and
             `on_end`. If one returns True after an iteration, the run is saved and stops; it can be resumed.
         loggers: names of loggers, or objects; by default TensorBoard if there is a `run_dir`.
+        num_workers: processes that step Gymnasium environments in parallel, with the same results; 0 means none.
+        worker_timeout: seconds after which a worker process that does not answer counts as failed.
+        restart_workers: replace a worker process that fails, and count its episodes as truncated, instead of raising
+            an error.
     """
     settings = {
         "total_timesteps": total_timesteps,
@@ -133,6 +151,7 @@ def train(
         checkpoint_seconds=checkpoint_seconds,
         quiet=quiet,
         loggers=loggers,
+        workers=Workers(num_workers, worker_timeout, restart_workers),
     ) as loop:
         hooks.start(run, loop.run_dir, loop.timesteps)
         for iteration in loop:
@@ -157,6 +176,9 @@ def iterations(
     quiet: bool = True,
     loggers: Sequence[str | Logger] | None = None,
     traced: Sequence[str] = (),
+    num_workers: int = 0,
+    worker_timeout: float = 60.0,
+    restart_workers: bool = False,
 ) -> Iterator[Iteration]:
     """Train a `Run` and yield every iteration.
 
@@ -178,6 +200,7 @@ def iterations(
         quiet=quiet,
         loggers=loggers,
         traced=traced,
+        workers=Workers(num_workers, worker_timeout, restart_workers),
     ) as loop:
         yield from loop
 

@@ -46,6 +46,12 @@ class Output:
     stop-without-progress:patience=50 keep-agents:every=100000 progress"""
     loggers: tuple[str, ...] = ("tensorboard",)
     """Where to log metrics besides metrics.jsonl: tensorboard, wandb, mlflow, or your own logger."""
+    num_workers: int = 0
+    """Processes that step Gymnasium environments in parallel, with the same results; 0 means none."""
+    worker_timeout: float = 60.0
+    """Seconds after which a worker process that does not answer counts as failed."""
+    restart_workers: bool = False
+    """Replace a worker process that fails, and count its episodes as truncated, instead of stopping."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +81,9 @@ class Train(Generic[SomeAlgorithm]):
                 quiet=self.output.quiet,
                 callbacks=map(callback_from_text, self.output.callbacks),
                 loggers=self.output.loggers,
+                num_workers=self.output.num_workers,
+                worker_timeout=self.output.worker_timeout,
+                restart_workers=self.output.restart_workers,
             )
         )
 
@@ -97,6 +106,12 @@ class Resume:
     """Callbacks and their settings, as for trustax train."""
     loggers: tuple[str, ...] = ("tensorboard",)
     """Where to log metrics besides metrics.jsonl, as for trustax train."""
+    num_workers: int = 0
+    """Processes that step Gymnasium environments in parallel, with the same results; 0 means none."""
+    worker_timeout: float = 60.0
+    """Seconds after which a worker process that does not answer counts as failed."""
+    restart_workers: bool = False
+    """Replace a worker process that fails, and count its episodes as truncated, instead of stopping."""
 
     def __call__(self) -> None:
         run = read_run(self.run_dir)
@@ -114,6 +129,9 @@ class Resume:
                 quiet=self.quiet,
                 callbacks=map(callback_from_text, self.callbacks),
                 loggers=self.loggers,
+                num_workers=self.num_workers,
+                worker_timeout=self.worker_timeout,
+                restart_workers=self.restart_workers,
             )
         )
 

@@ -14,9 +14,11 @@ import gymnasium
 
 from trustax.envs.atari import is_atari
 from trustax.envs.base import CompiledEnvironment, Engine, HostAdapter, HostEnvironment
+from trustax.envs.gymnasium import GymnasiumHost
 from trustax.envs.jax_env import JaxEnv
 from trustax.envs.registry import ENGINES, FOR_BARE_IDS, GYMNASIUM, GYMNAX, NATIVE, require_engine
 from trustax.envs.vectorize import JAX_ENVS
+from trustax.envs.workers import Workers
 from trustax.errors import TrustaxError
 
 Environment = str | Callable[[], gymnasium.Env] | JaxEnv
@@ -54,6 +56,17 @@ def make(
     if not compiled and isinstance(environment, CompiledEnvironment):
         return HostAdapter(environment)
     return environment
+
+
+def make_with_workers(env: Environment, seeds: Sequence[int], num_envs: int, workers: Workers) -> GymnasiumHost:
+    """Make Gymnasium environments that are stepped in worker processes."""
+    engine, source = resolve(env)
+    if engine is not GYMNASIUM:
+        raise TrustaxError(
+            f"worker processes step environments of gymnasium, but {env} runs on {engine.name}, which needs none; "
+            "set num_workers=0, or choose the engine with the prefix gymnasium:"
+        )
+    return GymnasiumHost(source, seeds, num_envs, workers=workers)
 
 
 def engine_of(env: Environment) -> str:

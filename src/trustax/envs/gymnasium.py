@@ -1,7 +1,8 @@
 """Gymnasium environments, registered or made by a callable, stepped from Python."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -11,13 +12,17 @@ from trustax.envs.errors import FaultyEnvError
 from trustax.envs.gymnasium_spaces import spec_of, to_batch
 from trustax.envs.making import family_of, make_copies, name_of
 from trustax.envs.stepping import Copies, Row
+from trustax.envs.worker_handle import WorkerError
+from trustax.envs.workers import IN_PROCESS, WorkerCopies, Workers
 from trustax.errors import TrustaxError
 from trustax.ops.observations import flatten
 from trustax.types import TimeStep
 
 
 class GymnasiumHost:
-    """Gymnasium environments, stepped one after another in this process: a `HostEnvironment`."""
+    """Gymnasium environments, stepped in this process or in worker processes: a `HostEnvironment`."""
+
+    _copies: Copies | WorkerCopies
 
     def __init__(
         self,
@@ -25,40 +30,43 @@ class GymnasiumHost:
         seeds: Sequence[int],
         num_envs: int,
         wrapper: Callable[[gymnasium.Env], gymnasium.Env] = lambda env: env,
+        workers: Workers = IN_PROCESS,
     ) -> None:
         self._env = env
+        self._workers = workers
         self._name = name_of(env)
         self._seeds = seeds
         self._axes = (len(seeds), num_envs)
         self._num_steps = 0
         self._reports_success = False
-        try:
-            self._copies = Copies([wrapper(copy) for copy in make_copies(env, len(seeds) * num_envs)])
-        except FaultyEnvError as failure:
-            self._raise(failure)
+        count = len(seeds) * num_envs
+        with self._named_errors():
+            if workers.number:
+                self._copies = WorkerCopies(env, count, workers)
+            else:
+                self._copies = Copies([wrapper(copy) for copy in make_copies(env, count)])
         self.spec = spec_of(self._name, self._copies.observation_space, self._copies.action_space)
 
     def reset(self, start: int = 0) -> np.ndarray:
         _, num_envs = self._axes
         seeds = [environment_seed(seed, env, start) for seed in self._seeds for env in range(num_envs)]
-        try:
+        with self._named_errors():
             return self._convert_observation(self._copies.reset(seeds))
-        except FaultyEnvError as failure:
-            self._raise(failure)
 
     def step(self, action: np.ndarray) -> TimeStep:
         self._num_steps += 1
         space = self._copies.action_space
-        try:
+        with self._named_errors():
             return self._timestep(self._copies.step(to_batch(np.asarray(action), space, space.dtype)))
-        except FaultyEnvError as failure:
-            self._raise(failure)
 
     def close(self) -> None:
-        try:
+        with self._named_errors():
             self._copies.close()
-        except FaultyEnvError as failure:
-            self._raise(failure)
+
+    @property
+    def restarts(self) -> int | None:
+        """How many workers have been replaced; None without workers."""
+        return self._copies.restarts if isinstance(self._copies, WorkerCopies) else None
 
     def _timestep(self, row: Row) -> TimeStep:
         self._reports_success |= row.success is not None
@@ -81,13 +89,19 @@ class GymnasiumHost:
         with np.errstate(over="ignore"):  # what does not fit float32 becomes infinite, which the collector reports
             return np.array(batch, dtype).reshape(self._axes + batch.shape[1:])
 
-    def _raise(self, failure: FaultyEnvError) -> NoReturn:
-        """Raise a TrustaxError that names the environment, its index and the step."""
-        place = place_of(failure.index, self._seeds, self._axes[1])
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Turn failures into a TrustaxError that names the environment, its index and the step."""
         step = f", step {self._num_steps}" if self._num_steps else ""
-        raise TrustaxError(
-            f"{self._name}, {place}{step}: {failure}; to test it: {check_command(self._env)}"
-        ) from failure
+        try:
+            yield
+        except FaultyEnvError as error:
+            place = place_of(error.index, self._seeds, self._axes[1])
+            hint = f"to test it: {check_command(self._env)}"
+            raise TrustaxError(f"{self._name}, {place}{step}: {error}; {hint}") from error
+        except WorkerError as error:
+            hint = "" if self._workers.restart else "; restart_workers=True replaces such workers"
+            raise TrustaxError(f"{self._name}{step}: {error}{hint}") from error
 
 
 def place_of(index: int, seeds: Sequence[int], num_envs: int) -> str:

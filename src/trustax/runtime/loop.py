@@ -18,7 +18,8 @@ import numpy as np
 from trustax.agent import Agent
 from trustax.cli.progress import Terminal
 from trustax.envs import CompiledEnvironment, Environment, HostEnvironment, make
-from trustax.envs.engines import engine_of, observes_images
+from trustax.envs.engines import engine_of, make_with_workers, observes_images
+from trustax.envs.workers import IN_PROCESS, Workers
 from trustax.errors import TrustaxError
 from trustax.networks import Policy
 from trustax.ops.metrics import SPEED, STEP, Record
@@ -94,8 +95,10 @@ class TrainingLoop:
         loggers: Sequence[str | Logger] | None = None,
         traced: Sequence[str] = (),
         lease: bool = False,
+        workers: Workers = IN_PROCESS,
     ) -> None:
         self.run = run
+        self._workers = workers
         self.run_dir = None if run_dir is None else Path(run_dir)
         self.records: Sequence[Record] = []
         self._env = run.env_id if env is None else env
@@ -118,7 +121,7 @@ class TrainingLoop:
             self._guard = stack.enter_context(InterruptGuard())
             if self.run_dir is not None:
                 self._claim = stack.enter_context(locked(self.run_dir, lease=self._lease))
-            self._environment = _make_environment(run, self._env)
+            self._environment = _make_environment(run, self._env, self._workers)
             stack.callback(self._environment.close)
             self._directory = RunDirectory(self.run_dir, run, self._environment, self._checkpoint_seconds)
             self._directory.open(self._resume)
@@ -184,7 +187,8 @@ class TrainingLoop:
         values = {name: value.tolist() for name, value in result.metrics.items()}
         _require_usable(result.fault, values, number, self._directory)
         self._check_claim()
-        self._journal.record(_time_metrics(self.run, number, result.seconds, elapsed) | values)
+        restarts = {"env/restarts": getattr(self._environment, "restarts", 0)} if self._workers.restart else {}
+        self._journal.record(_time_metrics(self.run, number, result.seconds, elapsed) | restarts | values)
         self.timesteps = self.records[-1][STEP]
         self._loggers.log(self.records[-1])
         self._terminal.update(self.records[-1])
@@ -227,8 +231,10 @@ def _make_terminal(run: Run, timesteps: int, quiet: bool) -> Terminal:
     )
 
 
-def _make_environment(run: Run, env: Environment) -> CompiledEnvironment | HostEnvironment:
+def _make_environment(run: Run, env: Environment, workers: Workers) -> CompiledEnvironment | HostEnvironment:
     """Create the environments. If EnvPool must restart, it is stepped from Python: compiled code uses only one pool."""
+    if workers.number:
+        return make_with_workers(env, run.seeds, run.num_envs, workers)
     compiled = run.restart_interval == 0 or engine_of(env) != "envpool"
     return make(env, run.seeds, run.num_envs, compiled)
 

@@ -1,0 +1,93 @@
+"""A worker process, which makes and steps some copies of a Gymnasium environment for `trustax.envs.workers`.
+
+It runs as a script and imports neither the user's script nor the package Trustax, which would import JAX: that takes a
+second and much memory in every process. The few modules that it needs are imported under another package name.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+from importlib import import_module
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+PACKAGE = "trustax_worker"
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Serve the process that started this one until it closes the connection or ends."""
+    descriptor, parent = map(int, sys.argv[1:])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    _end_with(parent)
+    connection = Connection(descriptor)
+    try:
+        sys.path[:] = connection.recv()
+        serve(connection)
+    except (EOFError, ConnectionError):
+        pass  # the parent has ended
+
+
+def _end_with(parent: int) -> None:
+    """On Linux, end at once when the parent ends; elsewhere only the next command notices it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before this
+        sys.exit(1)
+
+
+def serve(connection: Connection) -> None:
+    """Answer commands, which are names and arguments of methods of `Copies`, until `close`."""
+    root = Path(__file__).resolve().parents[1]
+    for name, folder in ((PACKAGE, root), (f"{PACKAGE}.envs", root / "envs")):
+        sys.modules[name] = package = ModuleType(name)
+        package.__path__ = [str(folder)]
+    errors, envs = import_module(f"{PACKAGE}.errors"), import_module(f"{PACKAGE}.envs.errors")
+    copies: Any = None
+    command = ""
+    while command != "close":
+        try:
+            command, arguments = _receive(connection)
+            if command == "make":
+                copies, answer = _make(*arguments)
+            else:
+                answer = getattr(copies, command)(*arguments)
+            # A named tuple would be sent with the name of its class, which the parent does not know.
+            reply = "done", tuple(answer) if command == "step" else answer
+        except envs.FaultyEnvError as error:
+            reply = "faulty", (error.index, str(error))
+        except errors.TrustaxError as error:
+            reply = "refused", str(error)
+        connection.send(reply)
+
+
+def _receive(connection: Connection) -> tuple[str, tuple[Any, ...]]:
+    try:
+        return connection.recv()
+    except (EOFError, ConnectionError):
+        raise
+    except Exception as error:
+        reason = import_module(f"{PACKAGE}.envs.errors").describe(error)
+        errors = import_module(f"{PACKAGE}.errors")
+        raise errors.TrustaxError(f"the environment cannot be sent to a worker process: {reason}") from error
+
+
+def _make(source: Any, count: int) -> tuple[Any, Any]:
+    """The copies, and their spaces as something to send."""
+    import gymnasium
+    from gymnasium.vector.utils import CloudpickleWrapper
+
+    env, specification = source.fn
+    if specification is not None:
+        gymnasium.registry.setdefault(env, specification)
+    making, stepping = (import_module(f"{PACKAGE}.envs.{name}") for name in ("making", "stepping"))
+    copies = stepping.Copies(making.make_copies(env, count))
+    spaces: Any = copies.observation_space, copies.action_space
+    return copies, CloudpickleWrapper(spaces)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Environments in worker processes: the same numbers, without JAX, and failures are named or repaired."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from reliability import workers as reliability
+
+import trustax as tx
+from tests.envs.modules_env import ModulesEnv
+from trustax.envs.engines import make_with_workers
+from trustax.envs.gymnasium import GymnasiumHost
+from trustax.envs.workers import Workers
+
+
+def played(workers: Workers, num_steps: int = 30) -> list[Any]:
+    environment = GymnasiumHost(ModulesEnv, [0, 7], 3, workers=workers)
+    generator = np.random.default_rng(0)
+    try:
+        first = environment.reset()
+        return [first, *(environment.step(generator.integers(0, 2, (2, 3))) for _ in range(num_steps))]
+    finally:
+        environment.close()
+
+
+def test_workers_give_the_same_numbers_without_jax() -> None:
+    alone, divided = played(Workers()), played(Workers(4))
+    for one, other in zip(alone[1:], divided[1:], strict=True):
+        np.testing.assert_array_equal(one.observation[..., 2:], other.observation[..., 2:], strict=True)
+        for name in ("reward", "terminated", "truncated", "success"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), strict=True)
+    assert {bool(step.terminated.any()) for step in alone[1:]} == {True, False}
+    np.testing.assert_array_equal(divided[0][..., 2:], alone[0][..., 2:], strict=True)
+    assert (alone[0][..., 1] == 1).all()
+    assert (divided[0][..., 1] == 0).all()
+
+
+@pytest.mark.parametrize(("fault", "restart"), [("kill", False), ("exception", True)])
+def test_a_worker_that_fails_is_named_or_replaced(fault: str, restart: bool) -> None:
+    reliability.try_case(fault, "step", restart)
+
+
+def test_only_gymnasium_needs_workers() -> None:
+    with pytest.raises(tx.TrustaxError, match="CartPole-v1 runs on native, which needs none"):
+        make_with_workers("CartPole-v1", [0], 4, Workers(2))
+    with pytest.raises(tx.TrustaxError, match="num_workers must be at least 0"):
+        Workers(-1)
+
+
+@pytest.mark.slow
+def test_every_failure_is_handled() -> None:
+    tried, passed, failures = reliability.check()
+    assert failures == []
+    assert tried == passed == 25
+
+
+@pytest.mark.slow
+def test_a_run_with_workers_is_the_same_run(tmp_path: Any) -> None:
+    settings: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 512, "quiet": True}
+    algorithm = tx.PPO(num_epochs=2, num_minibatches=4, hidden_sizes=(8,))
+    alone, divided = (
+        tx.train(algorithm, "gymnasium:CartPole-v1", num_workers=number, restart_workers=True, **settings)
+        for number in (0, 2)
+    )
+    for one, other in zip(alone.records, divided.records, strict=True):
+        for name in ("rollout/ep_rew_mean", "train/loss", "env/restarts"):
+            assert one[name] == other[name]
