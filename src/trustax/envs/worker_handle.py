@@ -39,6 +39,8 @@ class Worker:
 
     def start(self) -> None:
         """Start the process, in a group of its own: a signal from the terminal does not reach it."""
+        if sys.platform == "win32":
+            raise TrustaxError("worker processes need Linux or macOS; set num_workers=0")
         ours, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-P", str(SCRIPT), str(theirs.fileno()), str(os.getpid())]
