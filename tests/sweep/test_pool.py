@@ -122,9 +122,11 @@ def test_a_failing_run_does_not_stop_the_others(tmp_path: Path) -> None:
             job(tmp_path, "taken"), job(tmp_path, "diverging", diverging), job(tmp_path, "good"), num_workers=2
         )
     reasons = {failure.job.title: failure.reason for failure in failures}
+    assert reasons.pop("diverging").startswith(
+        "learner 0, 1 diverged: loss not finite in 4 updates in a row, which were skipped; try a smaller learning_rate"
+    )
     assert reasons == {
         "taken": f"{tmp_path / 'taken'} is being trained by another process (PID {os.getpid()}); wait until it ends",
-        "diverging": "the loss of learner 0, 1 is not finite in iteration 1; try a smaller learning_rate",
     }
     assert finished_records(TINY, tmp_path / "good")
     assert not (tmp_path / "taken").exists()

@@ -14,6 +14,7 @@ STEP = "time/total_timesteps"
 SPEED = "time/fps"
 RETURN = "rollout/ep_rew_mean"
 SUCCESS = "rollout/success_rate"
+SKIPPED = "train/skipped_updates"
 
 Record = dict[str, Any]
 """Metrics by name; each value is an int, a float, None, or a list with a float or None for each seed."""

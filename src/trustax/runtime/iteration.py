@@ -24,6 +24,7 @@ from trustax.run import Run
 from trustax.runtime.collect import HostCollector, collect
 from trustax.runtime.compilation import release_memory, without_garbage_collection
 from trustax.runtime.devices import Placement
+from trustax.runtime.divergence import skip_if_not_finite
 from trustax.runtime.episodes import EpisodeWindow, FinishedEpisodes
 from trustax.runtime.state import RunState, learner_values, preprocessing_of
 from trustax.runtime.values import are_usable, describe_unusable, require_usable_step
@@ -50,6 +51,8 @@ class StepResult(NamedTuple):
     """the traced metrics of every update, `seed update`"""
     fault: str | None
     """the first observation or reward that cannot be used, with its place; None if all can be used"""
+    causes: list[int]
+    """why the update of each learner was skipped, an index in `divergence.QUANTITIES`; -1 if it was not"""
     seconds: Seconds
 
 
@@ -114,7 +117,7 @@ class TrainStep:
         if self.placement.is_split:
             rollout = jax.device_put(rollout, self.placement.learners)
         progress = Progress(state.iteration, jnp.asarray(num_iterations, jnp.int32))
-        learner, update_row, series = self._learn(state.learner, rollout, learn_keys, self._values, progress)
+        learner, update_row, series, causes = self._learn(state.learner, rollout, learn_keys, self._values, progress)
         metrics = _on_host(rollout_row) | _on_host(update_row)
         learned = time.perf_counter()
         state = dataclasses.replace(
@@ -131,6 +134,7 @@ class TrainStep:
             metrics,
             jax.device_get(series),
             self._find_fault(usable, int(state.iteration), rollout, finished),
+            np.asarray(causes).tolist(),
             Seconds(collected - start, learned - collected, environment_seconds),
         )
 
@@ -202,12 +206,13 @@ def _learn(
     keys: Key[Array, " seed"],
     values: dict[str, Float[Array, " seed"]],
     progress: Progress,
-) -> tuple[Any, MetricRow, Metrics]:
-    def of_seed(
-        learner: Any, rollout: Rollout, key: Key[Array, ""], own: dict[str, Any]
-    ) -> tuple[Any, MetricRow, Metrics]:
-        learner, metrics = with_values(algorithm, own).update(learner, rollout, progress, key)
-        return learner, means(metrics), {name: metrics[name] for name in traced}
+) -> tuple[Any, MetricRow, Metrics, Int[Array, " seed"]]:
+    """Update every learner; one whose update is not finite keeps its state."""
+
+    def of_seed(old: Any, rollout: Rollout, key: Key[Array, ""], own: dict[str, Any]) -> tuple[Any, ...]:
+        new, metrics = with_values(algorithm, own).update(old, rollout, progress, key)
+        learner, cause = skip_if_not_finite(old, new, metrics)
+        return learner, means(metrics), {name: metrics[name] for name in traced}, cause
 
     return over_seeds(of_seed)(learner, rollout, keys, values)
 

@@ -22,10 +22,11 @@ from trustax.envs.engines import engine_of, make_with_workers, observes_images
 from trustax.envs.workers import IN_PROCESS, Workers
 from trustax.errors import TrustaxError
 from trustax.networks import Policy
-from trustax.ops.metrics import SPEED, STEP, Record
+from trustax.ops.metrics import SKIPPED, SPEED, STEP, Record
 from trustax.run import Run
 from trustax.runtime.collect import RolloutStopped
 from trustax.runtime.devices import configure_devices
+from trustax.runtime.divergence import divergence_of, skipped_so_far
 from trustax.runtime.interrupt import Interrupted, InterruptGuard
 from trustax.runtime.iteration import Seconds, StepResult, TrainStep
 from trustax.runtime.state import RunState, restart_environment, start
@@ -165,6 +166,7 @@ class TrainingLoop:
                 result = step(self.state, run.num_iterations)
             except RolloutStopped:
                 self._stop(number - 1)
+            self._is_saved = True  # a state that does not pass its checks must not be saved
             self.state = result.state
             self._record(result, number, time.perf_counter() - start_time)
             self._is_saved = False
@@ -185,13 +187,16 @@ class TrainingLoop:
 
     def _record(self, result: StepResult, number: int, elapsed: float) -> None:
         values = {name: value.tolist() for name, value in result.metrics.items()}
-        _require_usable(result.fault, values, number, self._directory)
+        _require_usable(result.fault, self._directory)
         self._check_claim()
         restarts = {"env/restarts": getattr(self._environment, "restarts", 0)} if self._workers.restart else {}
-        self._journal.record(_time_metrics(self.run, number, result.seconds, elapsed) | restarts | values)
+        skipped = {SKIPPED: skipped_so_far(self.records, result.causes)}
+        self._journal.record(_time_metrics(self.run, number, result.seconds, elapsed) | restarts | values | skipped)
         self.timesteps = self.records[-1][STEP]
         self._loggers.log(self.records[-1])
         self._terminal.update(self.records[-1])
+        if error := divergence_of(self.records, result.causes, self.run.num_iterations):
+            raise TrustaxError(error + self._directory.checkpoint_hint())
 
     def _save(self) -> Path | None:
         self._is_saved = True
@@ -254,14 +259,7 @@ def _time_metrics(run: Run, iterations: int, seconds: Seconds, elapsed: float) -
     } | in_environment
 
 
-def _require_usable(fault: str | None, values: dict[str, list[float]], number: int, directory: RunDirectory) -> None:
-    """Raise an error if an observation or a reward cannot be used, or if a loss is not finite."""
+def _require_usable(fault: str | None, directory: RunDirectory) -> None:
+    """Raise an error if an observation or a reward cannot be used."""
     if fault is not None:
         raise TrustaxError(f"{fault}; check the environment{directory.checkpoint_hint()}")
-    losses = values.get("train/loss", [])
-    if not np.all(np.isfinite(losses)):
-        learners = np.flatnonzero(~np.isfinite(losses)).tolist()
-        raise TrustaxError(
-            f"the loss of learner {', '.join(map(str, learners))} is not finite in iteration {number}; "
-            f"try a smaller learning_rate{directory.checkpoint_hint()}"
-        )
