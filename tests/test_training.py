@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -363,6 +364,13 @@ def test_a_folder_that_is_no_run_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     with pytest.raises(tx.TrustaxError, match="exists and is not a run folder"):
         tx.train(small(), "CartPole-v1", run_dir=tmp_path, **SMALL)
+
+
+def test_a_folder_that_is_deleted_during_the_run_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(tx.TrustaxError, match="run was deleted or moved while it was trained"):
+        tx.train(small(), "CartPole-v1", run_dir=folder, callbacks=[lambda _: shutil.rmtree(folder, True)], **SMALL)
+    assert not folder.exists()
 
 
 class Broken(gymnasium.Env[np.ndarray, int]):

@@ -101,6 +101,8 @@ class RunDirectory:
         """Call `before`, write a checkpoint and return its path; None without a folder."""
         if self.folder is None:
             return None
+        if not (self.folder / RUN_FILE).exists():
+            raise TrustaxError(f"{self.folder} was deleted or moved while it was trained; train again in a new folder")
         start = time.monotonic()
         if before is not None:
             before()
