@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jax
 import pytest
+from hypothesis import settings
 
 # Most programs of the tests run for a moment, so most of a test is compilation. These flags divide its time by three
 # and its memory by two. XLA reads them when it first compiles; flags of the caller come last and win.
@@ -21,6 +22,11 @@ if QUICK_COMPILATION[0] not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = " ".join([*QUICK_COMPILATION, os.environ.get("XLA_FLAGS", "")])
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Compiling may take longer than a deadline. The same examples in every run: a failure is a failure for everyone.
+settings.register_profile("fast", max_examples=20, deadline=None, derandomize=True, database=None)
+settings.register_profile("full", max_examples=500, deadline=None, derandomize=True, database=None)
+settings.load_profile("fast")
 
 MANY_BYTES = 1_000_000_000
 
