@@ -20,6 +20,7 @@ from trustax.ops.running_statistics import RunningStatistics
 from trustax.settings import validated
 from trustax.storage import pytree as checkpoint
 from trustax.storage.atomic import jsonable
+from trustax.storage.export import export
 from trustax.storage.manifest import CheckpointError
 from trustax.types import Actions, BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
@@ -101,6 +102,18 @@ class Agent:
                 f"an observation must be an array of shape {self.spec.observation_shape}, not a "
                 f"{type(observation).__name__}; gymnasium.wrappers.FlattenObservation makes one"
             ) from error
+
+    def export(self, path: str | Path, deterministic: bool = True) -> None:
+        """Export the policy to one file that runs without Trustax: `policy.stablehlo` or `policy.onnx`.
+
+        The file contains everything from the observation to the action, for batches of any size:
+        `jax.export.deserialize(content).call(observation=batch)` in JAX, and
+        `onnxruntime.InferenceSession(path).run(None, {"observation": batch})[0]` in ONNX, which needs
+        `trustax[export]`. A structured observation has one input for each of its arrays, named by its keys with dots
+        between them. With `deterministic=False` actions are sampled with the input `noise`: standard normal numbers
+        for box actions, standard Gumbel numbers, such as those of `numpy.random.Generator.gumbel`, for discrete ones.
+        """
+        export(self.policy, self.statistics, Path(path), deterministic)
 
     def save(self, path: str | Path) -> None:
         """Save the agent to a folder; `trustax.load` reads it."""

@@ -41,6 +41,11 @@ def test_a_run_is_trained_evaluated_plotted_and_resumed(tmp_path: Path, capsys: 
     assert (code, out.strip()) == (0, str(picture))
     assert picture.stat().st_size > 0
 
+    policy = tmp_path / "policy.onnx"
+    code, out, _ = run(f"export {folder} --learner 1 --output {policy}", capsys)
+    assert (code, out.strip()) == (0, str(policy))
+    assert policy.stat().st_size > 0
+
     code, _, _ = run(f"resume {folder} --total-timesteps 512 --quiet", capsys)
     assert code == 0
     assert len((folder / "metrics.jsonl").read_text().splitlines()) == 4

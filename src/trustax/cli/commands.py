@@ -257,6 +257,24 @@ class Record:
         print(recording)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """Export the policy of an agent to one file that runs without Trustax, in JAX or in an ONNX runtime."""
+
+    agent: Folder
+    """The folder of a run or of a saved agent."""
+    output: Path = Path("policy.onnx")
+    """The file: .onnx or .stablehlo."""
+    learner: int = 0
+    """The index of the learner, starting at 0."""
+    stochastic: bool = False
+    """Sample actions with the input `noise` instead of taking the most likely ones."""
+
+    def __call__(self) -> None:
+        load(self.agent, self.learner).export(self.output, deterministic=not self.stochastic)
+        print(self.output)
+
+
 def _new_folder(run: Run) -> Path:
     name = f"{run.env_id.replace(':', '-').replace('/', '-')}__{run.algorithm_name}__{run.seed}"
     name += f"__{time.strftime('%Y%m%d-%H%M%S')}"

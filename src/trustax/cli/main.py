@@ -1,4 +1,4 @@
-"""The command line: `trustax train | resume | evaluate | record | plot | check | reproduce | report`.
+"""The command line: `trustax COMMAND`.
 
 Options are fields of dataclasses, and the docstrings of the fields are their help. A user error prints one line to
 stderr and exits with code 2; a run that was stopped and can be resumed exits with code 75.
@@ -30,6 +30,7 @@ usage: trustax COMMAND ...
   resume RUN                 resume a run that was stopped
   evaluate RUN               evaluate the agents of a run
   record RUN                 record a video of an agent, as a GIF or an MP4
+  export RUN                 export a policy to ONNX or StableHLO, which run without Trustax
   plot RUN ...               plot the learning curves of runs
   check ENV                  check whether an environment is fit for training
   reproduce NAME             run an experiment of the paper and compare the results: {experiments}
@@ -43,6 +44,7 @@ COMMANDS = {
     "resume": ("trustax.cli.commands", "Resume"),
     "evaluate": ("trustax.cli.commands", "Evaluate"),
     "record": ("trustax.cli.commands", "Record"),
+    "export": ("trustax.cli.commands", "Export"),
     "plot": ("trustax.cli.commands", "Plot"),
     "check": ("trustax.cli.commands", "Check"),
     "reproduce": ("trustax.paper.commands", "Reproduce"),

@@ -17,10 +17,15 @@ def write_atomic(path: Path, text: str) -> None:
     >>> [file.name for file in path.parent.iterdir()]
     ['one.txt']
     """
+    write_bytes_atomic(path, text.encode("utf-8"))
+
+
+def write_bytes_atomic(path: Path, content: bytes) -> None:
+    """Write a file atomically, replacing an existing one; create its folder if needed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.write_bytes(content)
         os.replace(temporary, path)
     except OSError as error:
         raise TrustaxError(f"{path} cannot be written: {error.strerror or error}") from error
