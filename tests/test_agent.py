@@ -138,6 +138,8 @@ def test_an_environment_of_dictionaries_and_several_actions_from_training_to_a_l
     batch = {"goal": np.eye(3), "room": np.arange(3)}
     rows = [loaded.predict({"goal": np.eye(3)[i], "room": i}, deterministic=True)[0] for i in range(3)]
     np.testing.assert_array_equal(loaded.predict(batch, deterministic=True)[0], rows)
+    one_by_one = [{"goal": np.eye(3)[i], "room": i} for i in range(3)]
+    np.testing.assert_array_equal(loaded.predict(one_by_one, deterministic=True)[0], rows)
     with pytest.raises(tx.TrustaxError, match="as the environment returns it"):
         loaded.predict({"goal": np.zeros(3)})
 

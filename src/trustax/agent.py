@@ -11,10 +11,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Int, Key
 
 from trustax.errors import TrustaxError
 from trustax.networks import NetworkSettings, Policy, architecture_of
+from trustax.ops.distributions import Distribution
 from trustax.ops.observations import Part, flatten, is_structured
 from trustax.ops.running_statistics import RunningStatistics
 from trustax.settings import validated
@@ -60,8 +61,9 @@ class Agent:
     ) -> tuple[np.ndarray, Any]:
         """Return the action for one observation, or actions for a batch of observations, and `state`, unchanged.
 
-        Observations may be as the environment returns them, for example dictionaries, or flattened. Box actions are
-        clipped to their bounds. `state` and `episode_start` are ignored; they belong to Stable-Baselines3's signature.
+        Observations may be as the environment returns them, for example dictionaries, or flattened; a batch of
+        dictionaries is a dictionary of batches or a list. Box actions are clipped to their bounds. `state` and
+        `episode_start` are ignored; they belong to Stable-Baselines3's signature.
         """
         observations = self._as_array(observation)
         single = observations.shape == self.spec.observation_shape
@@ -71,13 +73,11 @@ class Agent:
                 f"batch, not {observations.shape}"
             )
         self._num_calls += 1
-        actions = _choose(
-            self.policy,
-            self.statistics,
-            observations[None] if single else observations,
-            jax.random.fold_in(self._key, self._num_calls),
-            deterministic,
-        )
+        batch = observations[None] if single else observations
+        if deterministic:
+            actions = _mode(self.policy, self.statistics, batch)
+        else:
+            actions = _sample(self.policy, self.statistics, batch, self._key, self._num_calls)
         chosen = np.asarray(actions)
         return (chosen[0, ...] if single else chosen), state
 
@@ -93,8 +93,11 @@ class Agent:
 
     def _as_array(self, observation: Any) -> np.ndarray:
         parts = self.spec.parts
-        if parts is not None and is_structured(parts, observation):
-            observation = flatten(parts, observation)
+        if parts is not None:
+            if parts[0].path and isinstance(observation, list) and observation and is_structured(parts, observation[0]):
+                observation = np.stack([flatten(parts, each) for each in observation])
+            elif is_structured(parts, observation):
+                observation = flatten(parts, observation)
         try:
             return np.asarray(observation, self.spec.observation_dtype)
         except (TypeError, ValueError) as error:
@@ -131,18 +134,28 @@ class Agent:
         checkpoint.save(Path(path), _tree(self.policy, self.statistics), header)
 
 
-@partial(jax.jit, static_argnames="deterministic")
-def _choose(
+@jax.jit
+def _mode(policy: Policy, statistics: RunningStatistics | None, observations: Array) -> Array:
+    distribution = _distribution(policy, statistics, observations)
+    return policy.architecture.spec.actions.for_environment(distribution.mode())
+
+
+@jax.jit
+def _sample(
     policy: Policy,
     statistics: RunningStatistics | None,
     observations: Array,
     key: Key[Array, ""],
-    deterministic: bool,
+    number: Int[Array, ""] | int,
 ) -> Array:
+    """Sample actions; the key is folded in here, since each call of a compiled function takes time."""
+    distribution = _distribution(policy, statistics, observations)
+    return policy.architecture.spec.actions.for_environment(distribution.sample(jax.random.fold_in(key, number)))
+
+
+def _distribution(policy: Policy, statistics: RunningStatistics | None, observations: Array) -> Distribution:
     normalized = observations if statistics is None else statistics.standardize(observations)
-    distribution, _ = policy.batch(normalized)
-    action = distribution.mode() if deterministic else distribution.sample(key)
-    return policy.architecture.spec.actions.for_environment(action)
+    return policy.batch(normalized)[0]
 
 
 def load_agent(path: str | Path) -> Agent:
