@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,14 +90,14 @@ def contenders() -> list[Contender]:
     return [*listed, Contender(FIRST_RUN, "trustax_first_run.py", first_run, python=Path(sys.executable))]
 
 
-def install_peers(torch: str) -> None:
+def install_peers(torch: str, names: Iterable[str] = tuple(PACKAGES)) -> None:
     """Create the peers' environment or add missing packages; print those that fail to install."""
     if not PEERS.exists():
         subprocess.run([sys.executable, "-m", "venv", PEERS.parent.parent], check=True)
     listing = subprocess.run([PEERS, "-m", "pip", "list", "--format=json"], check=True, capture_output=True, text=True)
     present = {package["name"].lower().replace("_", "-") for package in json.loads(listing.stdout)}
     for name, requirement in (PACKAGES | {"torch": torch}).items():
-        if name not in present:
+        if name in names and name not in present:
             print(f"installing {requirement}", flush=True)
             done = subprocess.run([PEERS, "-m", "pip", "install", "--quiet", *shlex.split(requirement)])
             if done.returncode:
