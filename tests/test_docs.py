@@ -105,7 +105,7 @@ def test_a_command_has_the_options_that_are_shown(
 ) -> None:
     (tmp_path / "my_module.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    kinds = [getattr(commands, kind) for kind in ("Train", "Resume", "Evaluate", "Record", "Plot", "Check")]
+    kinds = [getattr(commands, kind) for kind in ("Train", "Resume", "Evaluate", "Record", "Export", "Plot", "Check")]
     for kind in [*kinds, Reproduce, Report]:
         monkeypatch.setattr(kind, "__call__", lambda command: None)
     with pytest.raises(SystemExit) as leaving:

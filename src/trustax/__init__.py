@@ -7,44 +7,47 @@
 3
 """
 
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
 
-from trustax.agent import Agent
-from trustax.algorithms import (
-    ACKTR,
-    MCPO,
-    MDPO,
-    PPO,
-    TRGPPO,
-    TRPO,
-    VMPO,
-    Algorithm,
-    KLAdaptive,
-    KLFixed,
-    register_algorithm,
-)
-from trustax.envs import Engine, JaxEnv, make, register_engine
-from trustax.envs.check import check
-from trustax.errors import TrustaxError
-from trustax.evaluation import EvaluationResult, evaluate
-from trustax.networks import register_network
-from trustax.run import Run
-from trustax.runtime.callbacks import (
-    Callback,
-    Evaluate,
-    KeepAgents,
-    Progress,
-    StopAtReturn,
-    StopWithoutProgress,
-    register_callback,
-)
-from trustax.runtime.interrupt import Interrupted
-from trustax.runtime.loop import Iteration
-from trustax.settings import PerLearner, setting
-from trustax.storage.loggers import Logger, register_logger
-from trustax.storage.run_directory import load
-from trustax.training import Result, iterations, train
-from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
+if TYPE_CHECKING:
+    from trustax.agent import Agent
+    from trustax.algorithms import (
+        ACKTR,
+        MCPO,
+        MDPO,
+        PPO,
+        TRGPPO,
+        TRPO,
+        VMPO,
+        Algorithm,
+        KLAdaptive,
+        KLFixed,
+        register_algorithm,
+    )
+    from trustax.envs import Engine, JaxEnv, make, register_engine
+    from trustax.envs.check import check
+    from trustax.errors import TrustaxError
+    from trustax.evaluation import EvaluationResult, evaluate
+    from trustax.networks import register_network
+    from trustax.run import Run
+    from trustax.runtime.callbacks import (
+        Callback,
+        Evaluate,
+        KeepAgents,
+        Progress,
+        StopAtReturn,
+        StopWithoutProgress,
+        register_callback,
+    )
+    from trustax.runtime.interrupt import Interrupted
+    from trustax.runtime.loop import Iteration
+    from trustax.settings import PerLearner, setting
+    from trustax.storage.loggers import Logger, register_logger
+    from trustax.storage.run_directory import load
+    from trustax.training import Result, iterations, train
+    from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
 __all__ = [
     "ACKTR",
@@ -91,3 +94,46 @@ __all__ = [
     "setting",
     "train",
 ]
+
+_NAMES = {
+    "trustax.agent": "Agent",
+    "trustax.algorithms": "ACKTR MCPO MDPO PPO TRGPPO TRPO VMPO Algorithm KLAdaptive KLFixed register_algorithm",
+    "trustax.envs": "Engine JaxEnv make register_engine",
+    "trustax.envs.check": "check",
+    "trustax.errors": "TrustaxError",
+    "trustax.evaluation": "EvaluationResult evaluate",
+    "trustax.networks": "register_network",
+    "trustax.run": "Run",
+    "trustax.runtime.callbacks": "Callback Evaluate KeepAgents Progress StopAtReturn StopWithoutProgress "
+    "register_callback",
+    "trustax.runtime.interrupt": "Interrupted",
+    "trustax.runtime.loop": "Iteration",
+    "trustax.settings": "PerLearner setting",
+    "trustax.storage.loggers": "Logger register_logger",
+    "trustax.storage.run_directory": "load",
+    "trustax.training": "Result iterations train",
+    "trustax.types": "BoxActions DiscreteActions EnvSpec MultiDiscreteActions",
+}
+"""The modules that define these names. They are imported on first use, so that `import trustax` does not import JAX."""
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+_SUBMODULES = (
+    *("agent", "algorithms", "envs", "errors", "evaluation", "networks", "ops", "run", "runtime", "settings"),
+    *("storage", "training", "types"),
+)
+
+if not TYPE_CHECKING:  # type checkers read the imports above, and would accept any name
+
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
+        if name in _MODULES:
+            found = getattr(import_module(_MODULES[name]), name)
+        elif name in _SUBMODULES:
+            found = import_module(f"trustax.{name}")
+        else:
+            raise AttributeError(f"module 'trustax' has no attribute {name!r}")
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted([*__all__, *_SUBMODULES, "__version__"])

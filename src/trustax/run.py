@@ -159,6 +159,8 @@ def read_run(folder: Path) -> Run:
     try:
         return from_json(read_json(path))
     except FileNotFoundError:
+        if not folder.exists():
+            raise TrustaxError(f"there is no run at {folder}") from None
         raise TrustaxError(f"{folder} is not a run folder: it has no {RUN_FILE}") from None
     except OSError as error:
         raise TrustaxError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -9,10 +9,15 @@ from typing import Any
 import gymnasium
 import pytest
 
+import trustax
 from tests.envs.test_check import OutOfBounds
-from trustax.algorithms import PPO
+from trustax.algorithms import BUILTIN, PPO
+from trustax.cli import names
 from trustax.cli.commands import _new_folder
-from trustax.cli.main import main
+from trustax.cli.main import _methods, main
+from trustax.cli.parsing import _in_one_line
+from trustax.paper.reproduce.reproduce import NAMES
+from trustax.paper.tasks import TASKS
 from trustax.run import Run
 
 QUICK = "--num-envs 2 --horizon 64 --total-timesteps 300 --num-minibatches 4 --num-epochs 1 --hidden-sizes 8 --quiet"
@@ -77,6 +82,36 @@ def test_help_and_version_cost_nothing(capsys: pytest.CaptureFixture[str]) -> No
     assert "Number of past policies in the memory (N)." in out
 
 
+def test_help_imports_neither_jax_nor_matplotlib() -> None:
+    script = """
+import sys, trustax
+from trustax.cli.main import main
+for arguments in (["--help"], ["train"], ["--version"]):
+    try:
+        main(arguments)
+    except SystemExit:
+        pass
+assert {"PPO", "train", "networks", "__version__"} <= set(dir(trustax))
+heavy = {"jax", "jaxlib", "equinox", "numpy", "matplotlib", "gymnasium", "tyro", "rich"} & set(sys.modules)
+sys.exit(f"imported: {sorted(heavy)}" if heavy else 0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_help_shows_the_names_that_there_are() -> None:
+    assert [method.name for method in names.METHODS] == [*BUILTIN, "mean-psi"]
+    assert {method.name for method in names.METHODS} <= set(_methods())
+    assert (list(names.TASKS), list(names.EXPERIMENTS)) == (list(TASKS), NAMES)
+
+
+def test_every_public_name_is_found_where_it_is_looked_for() -> None:
+    assert set(trustax.__all__) == set(trustax._MODULES)
+    assert all(getattr(trustax, name) is not None for name in dir(trustax))
+    with pytest.raises(AttributeError, match="module 'trustax' has no attribute 'PP0'"):
+        _ = trustax.PP0  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -89,25 +124,41 @@ def test_help_and_version_cost_nothing(capsys: pytest.CaptureFixture[str]) -> No
             "unknown option '--memory-sise'; did you mean --memory-size?",
         ),
         ("train ppo --env-id CartPole-v1 --memory-size 3", "unknown option '--memory-size'"),
-        ("train mcpo --env-id CartPole-v1 --num-seeds many", "Error parsing --num-seeds"),
-        ("train mcpo --env-id CartPole-v1 --kl-cost-rule free", "invalid choice 'free'"),
-        ("train mcpo --env-id CartPole-v1 --num-seeds 0", "num_seeds must be at least 1, not 0"),
+        ("train mcpo --env-id CartPole-v1 --num-seeds many", "--num-seeds must be a whole number, not 'many'"),
+        ("train mcpo --env-id CartPole-v1 --num-seeds", "--num-seeds needs a value: a whole number"),
+        (
+            "train ppo --env-id Pendulum-v1 --learning_rate abc",
+            "--learning_rate must be a number, or one for each learner, not 'abc'",
+        ),
+        ("train ppo --env-id Pendulum-v1 --learning-rate -1", "--learning-rate must be at least 0, not -1"),
+        ("train ppo --env-id Pendulum-v1 --hidden-sizes a 8", "--hidden-sizes must be whole numbers, not 'a 8'"),
+        ("train mcpo --env-id CartPole-v1 --kl-cost-rule free", "adaptive or fixed, not 'free'"),
+        ("train mcpo --env-id CartPole-v1 --num-seeds 0", "--num-seeds must be at least 1, not 0"),
         ("train mcpo --env-id CartPool-v1", "there is no environment 'CartPool-v1'; did you mean CartPole-v1"),
-        ("train mcpo --env-id CartPole-v1 --kl-cost-min 20", "kl_cost_min must not be above kl_cost_max, but 20.0"),
+        ("train mcpo --env-id CartPole-v1 --kl-cost-min 20", "--kl-cost-min must not be above --kl-cost-max"),
         ("train mcpo --env-id gymnasium:MountainCar-v0 --run-dir /proc/run", "/proc/run cannot be written"),
         ("check CartPool-v1", "there is no environment 'CartPool-v1'; did you mean CartPole-v1"),
         ("check", "Missing from trustax check: ENV"),
-        ("evaluate nowhere", "nowhere is not a run folder"),
+        ("evaluate nowhere", "there is no run at nowhere"),
+        ("export nowhere", "there is no agent at nowhere"),
+        ("evaluate runs --num-episodes few", "--num-episodes must be a whole number, not 'few'"),
         ("train ppo --task hopper --env-id Ant-v5", "--task hopper and --env-id Ant-v5 both name an environment"),
         ("plot", "plot needs the folder of at least one run"),
     ],
 )
 def test_a_mistake_is_answered_in_one_line(arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(arguments, capsys)
+    code, out, err = run(arguments, capsys)
     assert code == 2
+    assert "defaults from the paper" not in out
     assert message in err
     assert len(err.strip().splitlines()) == 1
     assert err.startswith("trustax: ")
+
+
+def test_the_parsers_message_is_found_with_and_without_a_frame() -> None:
+    framed = "╭─ Value error ─╮\n│ Error parsing │\n│ --x: bad.     │\n│ ───────────── │\n│ For help      │\n╰───────────────╯"
+    plain = " Value error\n ------------\n  Error parsing\n  --x: bad.\n  ------------\n  For help\n"
+    assert _in_one_line(framed) == _in_one_line(plain) == "Error parsing --x: bad"
 
 
 def test_nothing_is_said_of_an_environment_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:

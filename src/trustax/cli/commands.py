@@ -53,6 +53,10 @@ class Output:
     restart_workers: bool = False
     """Replace a worker process that fails, and count its episodes as truncated, instead of stopping."""
 
+    def __post_init__(self) -> None:
+        if self.resume and self.run_dir is None:
+            raise TrustaxError("--resume needs --run-dir, the folder of the run to resume")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Train(Generic[SomeAlgorithm]):
@@ -67,8 +71,6 @@ class Train(Generic[SomeAlgorithm]):
     def __call__(self) -> None:
         if not self.run.env_id:
             raise TrustaxError("--env-id is missing; choose an environment, for example --env-id Pendulum-v1")
-        if self.output.resume and self.output.run_dir is None:
-            raise TrustaxError("--resume needs --run-dir, the folder of the run to resume")
         folder = self.output.run_dir or _new_folder(self.run)
         if self.output.resume:
             _print_exactness(self.run)

@@ -4,23 +4,19 @@ Options are fields of dataclasses, and the docstrings of the fields are their he
 stderr and exits with code 2; a run that was stopped and can be resumed exits with code 75.
 """
 
-import contextlib
-import difflib
 import io
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, cast
 
-import tyro
-
+from trustax.cli.names import EXPERIMENTS, METHODS, TASKS, methods_table
 from trustax.errors import TrustaxError, similar_or_all
 from trustax.runtime.interrupt import EXIT_CODE, Interrupted
-
-NUM_SHOWN = 10
-"""How many methods the short help lists: those with their own class, and Mean ψ."""
 
 USAGE = """\
 usage: trustax COMMAND ...
@@ -37,6 +33,18 @@ usage: trustax COMMAND ...
   report [RESULTS]           write all results as one HTML page
 
 trustax COMMAND --help shows the options, trustax --version the version.
+"""
+
+HELP_COLUMN = 29
+"""Where the explanations of the commands begin."""
+
+TRAIN_USAGE = """\
+usage: trustax train METHOD --env-id ID ...
+
+{table}
+
+A configuration of the paper is a METHOD by its name there, for example "KL Adaptive d=0.03".
+trustax train METHOD --help shows the options of a method.
 """
 
 
@@ -86,33 +94,49 @@ def _dispatch(arguments: list[str]) -> int:
     command, *rest = arguments
     _require_known("command", command, ["train", *COMMANDS])
     if command != "train":
-        module, name = COMMANDS[command]
-        _parse(getattr(import_module(module), name), f"trustax {command}", rest)()
-        return 0
-    methods = _methods()
-    if not rest or rest[0] in ("-h", "--help"):
-        print(f"usage: trustax train METHOD --env-id ID ...\n\nMETHOD is one of: {', '.join(methods)}")
-        return 0 if rest else 2
-    method, *rest = rest
-    _require_known("method", method, methods)
-    from trustax.cli.commands import Train
+        from trustax.cli.parsing import parse
 
-    train_method = cast(Any, Train)
-    default = train_method(run=_default_run(methods[method], rest))
-    _parse(train_method[type(methods[method])], f"trustax train {method}", rest, default)()
+        module, name = COMMANDS[command]
+        parse(getattr(import_module(module), name), f"trustax {command}", rest)()
+        return 0
+    if not rest or rest[0] in ("-h", "--help"):
+        print(TRAIN_USAGE.format(table=methods_table()), end="")
+        return 0 if rest else 2
+    _train(rest[0], rest[1:])
     return 0
 
 
 def _usage() -> str:
-    from trustax.paper.reproduce.reproduce import NAMES
-    from trustax.paper.tasks import TASKS
+    lists = {"methods": [method.name for method in METHODS], "tasks": TASKS, "experiments": EXPERIMENTS}
+    filled = USAGE.format(**{name: ", ".join(names) for name, names in lists.items()})
+    width = max(60, min(120, shutil.get_terminal_size().columns))
+    lines = [
+        textwrap.fill(line, width, subsequent_indent=" " * HELP_COLUMN, break_on_hyphens=False)
+        for line in filled.splitlines()
+    ]
+    return "\n".join(lines) + "\n"
 
-    lists = {"methods": list(_methods())[:NUM_SHOWN], "tasks": TASKS, "experiments": NAMES}
-    return USAGE.format(**{name: ", ".join(names) for name, names in lists.items()})
+
+def _train(method: str, options: list[str]) -> None:
+    """Train a method. The settings of the paper are shown once the options are known to be right."""
+    from trustax.cli.commands import Train
+    from trustax.cli.parsing import parse
+
+    methods = _methods()
+    _require_known("method", method, methods)
+    train_method = cast(Any, Train)
+    run, summary = _default_run(methods[method], options)
+    command = parse(train_method[type(methods[method])], f"trustax train {method}", options, train_method(run=run))
+    if summary:
+        print(summary)
+    command()
 
 
-def _default_run(algorithm: Any, options: Sequence[str]) -> Any:
-    """The run with default settings: those of the paper's task that --task or --env-id names, if there is one."""
+def _default_run(algorithm: Any, options: Sequence[str]) -> tuple[Any, str]:
+    """The run with default settings, and a line about them if they are those of a task of the paper.
+
+    The task is the one that --task or --env-id names.
+    """
     from trustax.envs import engine_of
     from trustax.paper.tasks import task, task_of
     from trustax.run import Run
@@ -121,12 +145,11 @@ def _default_run(algorithm: Any, options: Sequence[str]) -> Any:
     if name and env_id:
         raise TrustaxError(f"--task {name} and --env-id {env_id} both name an environment; give one of them")
     if env_id:
-        engine_of(env_id)  # raises an error for an unknown environment before anything is printed
+        engine_of(env_id)  # raises an error for an unknown environment
     chosen = task(name) if name else task_of(env_id) if env_id else None
     if chosen is None:
-        return Run(algorithm=algorithm, env_id="")
-    print(f"defaults from the paper: {chosen.summary(algorithm)}")
-    return chosen.run(algorithm)
+        return Run(algorithm=algorithm, env_id=""), ""
+    return chosen.run(algorithm), f"defaults from the paper: {chosen.summary(algorithm)}"
 
 
 def _value_of(option: str, options: Sequence[str]) -> str | None:
@@ -150,50 +173,6 @@ def _methods() -> dict[str, Any]:
 def _require_known(what: str, name: str, known: Iterable[str]) -> None:
     if name not in known:
         raise TrustaxError(f"there is no {what} {name!r}; {similar_or_all(name, known, count=1, cutoff=0.6)}")
-
-
-def _parse(command: Any, program: str, arguments: Sequence[str], default: Any = tyro.MISSING_NONPROP) -> Any:
-    """Parse the options of a command; raise an error of one line if they are wrong."""
-    stderr = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(stderr):
-            parsed, unknown = tyro.cli(
-                command,
-                prog=program,
-                args=[_expand_exponent(argument) for argument in arguments],
-                default=default,
-                config=(tyro.conf.OmitArgPrefixes,),
-                return_unknown_args=True,
-            )
-    except SystemExit as exiting:
-        if exiting.code:
-            raise TrustaxError(f"{_in_one_line(stderr.getvalue())}; see {program} --help") from None
-        raise
-    if unknown:
-        similar = difflib.get_close_matches(unknown[0], _options(command), n=1)
-        hint = f"did you mean {similar[0]}?" if similar else f"see {program} --help"
-        raise TrustaxError(f"unknown option {unknown[0]!r}; {hint}")
-    return parsed
-
-
-def _expand_exponent(argument: str) -> str:
-    """Write 1e6 as 1000000, which options for integers accept too."""
-    return str(int(float(argument))) if re.fullmatch(r"[1-9]\d*e\d{1,2}", argument) else argument
-
-
-def _options(command: Any) -> list[str]:
-    """All options of a command, read from its help."""
-    stdout = io.StringIO()
-    with contextlib.redirect_stdout(stdout), contextlib.suppress(SystemExit):
-        tyro.cli(command, args=["--help"], config=(tyro.conf.OmitArgPrefixes,))
-    return re.findall(r"--[a-z][a-z0-9-]+", stdout.getvalue())
-
-
-def _in_one_line(panel: str) -> str:
-    """The text in tyro's error panel, up to the first horizontal rule, in one line."""
-    lines = [line.strip("│ \n") for line in panel.splitlines() if not line.startswith(("╭", "╰"))]
-    rule = next((i for i, line in enumerate(lines) if line.startswith("──")), len(lines))
-    return " ".join(" ".join(lines[:rule]).split()).rstrip(".")
 
 
 if __name__ == "__main__":

@@ -224,6 +224,8 @@ def load(path: Path | str, learner: int = 0, policy: str = "policy") -> Agent:
     `policy="virtual"` loads MCPO's ψ instead of θ. No code is executed, and damage is detected.
     """
     folder = Path(path)
+    if not folder.exists():
+        raise TrustaxError(f"there is no agent at {folder}")
     if not (folder / RUN_FILE).exists():
         return load_agent(folder)
     read_run(folder)

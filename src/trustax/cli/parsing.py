@@ -1,0 +1,140 @@
+"""Parse the options of a command; errors have one line and name the option as it was typed."""
+
+import contextlib
+import dataclasses
+import difflib
+import io
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import tyro
+
+from trustax.errors import TrustaxError
+
+KINDS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    bool: "True or False",
+    Path: "a path",
+    tuple[int, ...]: "whole numbers",
+    tuple[float, ...]: "numbers",
+    float | tuple[float, ...]: "a number, or one for each learner",
+}
+
+
+def parse(command: Any, program: str, arguments: Sequence[str], default: Any = None) -> Any:
+    """Parse the options of a command; raise an error of one line if they are wrong."""
+    stderr = io.StringIO()
+    annotations = _annotations(command if default is None else default)
+    try:
+        with contextlib.redirect_stderr(stderr):
+            parsed, unknown = tyro.cli(
+                command,
+                prog=program,
+                args=[_expand_exponent(argument) for argument in arguments],
+                default=tyro.MISSING_NONPROP if default is None else default,
+                config=(tyro.conf.OmitArgPrefixes,),
+                return_unknown_args=True,
+            )
+    except SystemExit as exiting:
+        if exiting.code:
+            said = _in_one_line(stderr.getvalue())
+            explained = _explained(said, arguments, annotations) or said
+            raise TrustaxError(f"{explained}; see {program} --help") from None
+        raise
+    except TrustaxError as error:
+        raise TrustaxError(with_flags(str(error), annotations)) from error
+    if unknown:
+        similar = difflib.get_close_matches(unknown[0], _options(command), n=1)
+        hint = f"did you mean {similar[0]}?" if similar else f"see {program} --help"
+        raise TrustaxError(f"unknown option {unknown[0]!r}; {hint}")
+    return parsed
+
+
+def with_flags(message: str, names: Iterable[str]) -> str:
+    """A message about settings with the flags of the command line in place of their names, except in formulas.
+
+    >>> with_flags("seed must be at least 0, not -1", ["seed"])
+    '--seed must be at least 0, not -1'
+    >>> with_flags("num_minibatches is 9, but num_envs * horizon = 8", ["num_minibatches", "num_envs"])
+    '--num-minibatches is 9, but num_envs * horizon = 8'
+    """
+    known = set(names)
+
+    def as_flag(found: re.Match[str]) -> str:
+        name = found[0]
+        is_name = name in known and (found.start() == 0 or "_" in name)
+        return f"--{name.replace('_', '-')}" if is_name else name
+
+    return re.sub(r"(?<![-*] )(?<![\w-])[a-z]\w*(?! [-*=])", as_flag, message)
+
+
+def _explained(said: str, arguments: Sequence[str], annotations: dict[str, Any]) -> str | None:
+    """What an option takes and what it was given, if the parser complained about an option's value."""
+    found = re.match(r"(?:Error parsing|invalid choice .*? for argument|Missing value for argument) '?--([\w-]+)", said)
+    kind = _described(annotations.get(found[1].replace("-", "_"))) if found else None
+    if found is None or kind is None:
+        return None
+    flag, values = _typed(found[1], arguments)
+    return f"{flag} must be {kind}, not {' '.join(values)!r}" if values else f"{flag} needs a value: {kind}"
+
+
+def _typed(option: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """An option as it was typed, and the values after it."""
+    for position, argument in enumerate(arguments):
+        flag, equals, value = argument.partition("=")
+        if flag.startswith("--") and flag[2:].replace("_", "-") == option:
+            rest = list(arguments[position + 1 :])
+            end = next((i for i, other in enumerate(rest) if other.startswith("--")), len(rest))
+            return flag, [value] if equals else rest[:end]
+    return f"--{option}", []
+
+
+def _described(annotation: Any) -> str | None:
+    """What a value of this type is called; None for other types."""
+    if annotation in KINDS:
+        return KINDS[annotation]
+    if get_origin(annotation) is Literal:
+        *others, last = map(str, get_args(annotation))
+        return f"{', '.join(others)} or {last}" if others else last
+    kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
+    return _described(kinds[0]) if len(kinds) == 1 and NoneType in get_args(annotation) else None
+
+
+def _annotations(command: Any) -> dict[str, Any]:
+    """The type of each option of a command, which is a dataclass or an object with the defaults of one."""
+    kinds = get_type_hints(command if isinstance(command, type) else type(command))
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(command):
+        value = getattr(command, field.name, None)
+        found |= _annotations(value) if dataclasses.is_dataclass(value) else {field.name: kinds[field.name]}
+    return found
+
+
+def _expand_exponent(argument: str) -> str:
+    """Write 1e6 as 1000000, which options for integers accept too."""
+    return str(int(float(argument))) if re.fullmatch(r"[1-9]\d*e\d{1,2}", argument) else argument
+
+
+def _options(command: Any) -> list[str]:
+    """All options of a command, read from its help."""
+    stdout = io.StringIO()
+    with contextlib.redirect_stdout(stdout), contextlib.suppress(SystemExit):
+        tyro.cli(command, args=["--help"], config=(tyro.conf.OmitArgPrefixes,))
+    return re.findall(r"--[a-z][a-z0-9-]+", stdout.getvalue())
+
+
+def _in_one_line(panel: str) -> str:
+    """The message in tyro's error panel in one line.
+
+    The panel has a frame with its title in it or, in a terminal without Unicode, a title and a rule above the message.
+    A rule follows the message.
+    """
+    lines = [line.strip("│ \n") for line in panel.splitlines() if not line.startswith(("╭", "╰"))]
+    sections = re.split(r"^[─-]{3,}$", "\n".join(lines), flags=re.MULTILINE)
+    message = sections[0] if "╭" in panel or len(sections) == 1 else sections[1]
+    return " ".join(message.split()).rstrip(".")
