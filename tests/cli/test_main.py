@@ -156,7 +156,8 @@ def test_a_mistake_is_answered_in_one_line(arguments: str, message: str, capsys:
 
 
 def test_the_parsers_message_is_found_with_and_without_a_frame() -> None:
-    framed = "╭─ Value error ─╮\n│ Error parsing │\n│ --x: bad.     │\n│ ───────────── │\n│ For help      │\n╰───────────────╯"
+    rule = "─" * 13
+    framed = f"╭─ Value error ─╮\n│ Error parsing │\n│ --x: bad.     │\n│ {rule} │\n│ For help      │\n╰─{rule}─╯"
     plain = " Value error\n ------------\n  Error parsing\n  --x: bad.\n  ------------\n  For help\n"
     assert _in_one_line(framed) == _in_one_line(plain) == "Error parsing --x: bad"
 

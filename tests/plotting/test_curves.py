@@ -14,6 +14,7 @@ from reliability.made import RUN
 from trustax.errors import TrustaxError
 from trustax.ops.metrics import RETURN, STEP
 from trustax.plotting.curves import COLORS, MAX_POINTS, STYLE, draw, plot_curves, to_curve
+from trustax.plotting.tasks import draw_tasks, plot_tasks
 from trustax.run import write_run
 from trustax.storage.journal import METRICS_FILE
 
@@ -36,6 +37,22 @@ def test_the_suffix_chooses_the_format(tmp_path: Path, suffix: str, start: bytes
     path = tmp_path / "new" / f"curve{suffix}"
     plot_curves({"mcpo": records([1.0, 2.0], [2.0, 4.0])}, path)
     assert path.read_bytes().startswith(start)
+
+
+def test_different_tasks_have_axes_of_their_own_and_a_method_has_one_color(tmp_path: Path) -> None:
+    curves = {
+        "Pendulum-v1": {"mcpo": to_curve(records([1.0, 2.0], [2.0, 4.0])), "ppo": to_curve(records(3.0, 4.0))},
+        "CartPole-v1": {"ppo": to_curve(records(500.0, 400.0))},
+    }
+    with matplotlib.rc_context(STYLE):
+        figure = draw_tasks(curves, "return")
+    first, second = figure.axes
+    assert [axes.get_title(loc="left") for axes in figure.axes] == list(curves)
+    assert second.lines[-1].get_color() == first.lines[-1].get_color() != first.lines[0].get_color()
+    assert first.get_ylim()[1] < 5 < second.get_ylim()[0]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["mcpo", "ppo"]
+    with pytest.raises(TrustaxError, match="no run has a metric"):
+        plot_tasks({"a": {"ppo": records(1.0)}, "b": {"ppo": records(1.0)}}, tmp_path / "a.png", "rollout/ep_len")
 
 
 def test_records_without_a_value_are_left_out() -> None:

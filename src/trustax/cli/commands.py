@@ -191,7 +191,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """Plot the learning curves of one or more runs in one figure."""
+    """Plot the learning curves of one or more runs in one figure, with one axis per task."""
 
     run_dirs: Folders
     """The folders of the runs."""
@@ -202,14 +202,21 @@ class Plot:
 
     def __call__(self) -> None:
         from trustax.plotting.curves import plot_curves
+        from trustax.plotting.tasks import plot_tasks
 
         if not self.run_dirs:
             raise TrustaxError("plot needs the folder of at least one run")
         runs = {folder: read_run(folder) for folder in self._run_folders()}
-        labels = run_labels({str(folder): run for folder, run in runs.items()})
-        curves = {label: read_records(folder) for label, folder in zip(labels, runs, strict=True)}
-        environments = sorted({run.env_id for run in runs.values()})
-        plot_curves(curves, self.output, title=", ".join(environments), metric=self.metric)
+        tasks = {}
+        for env_id in sorted({run.env_id for run in runs.values()}):
+            own = {folder: run for folder, run in runs.items() if run.env_id == env_id}
+            labels = run_labels({str(folder): run for folder, run in own.items()})
+            tasks[env_id] = {label: read_records(folder) for label, folder in zip(labels, own, strict=True)}
+        if len(tasks) == 1:
+            ((env_id, curves),) = tasks.items()
+            plot_curves(curves, self.output, title=env_id, metric=self.metric)
+        else:
+            plot_tasks(tasks, self.output, self.metric)
         print(self.output)
 
     def _run_folders(self) -> list[Path]:

@@ -96,22 +96,36 @@ def plot_curves(
     >>> plot_curves({"mcpo": records}, Path(mkdtemp()) / "curve.png", title="Pendulum-v1")
     """
     path = Path(path)
+    require_suffix(path)
+    curves = curves_of(runs, metric)
+    if not curves:
+        raise TrustaxError(f"nothing to draw in {path}: {reason_for_nothing(runs, metric)}")
+    with matplotlib.rc_context(STYLE):
+        save(draw(curves, title, AXIS_LABELS.get(metric, metric)), path)
+
+
+def require_suffix(path: Path) -> None:
     if path.suffix.lower() not in SUFFIXES:
         raise TrustaxError(f"{path}: the file name must end in one of {', '.join(SUFFIXES)}")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Save a figure; create its folder if needed."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    except OSError as error:
+        raise TrustaxError(f"could not save {path}: {error.strerror or error}") from error
+
+
+def curves_of(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str) -> dict[str, Curve]:
+    """The curves of the runs that have a value of the metric."""
     curves = {name: to_curve(records, metric) for name, records in runs.items()}
-    drawn = {name: curve for name, curve in curves.items() if curve.steps.size}
-    if not drawn:
-        raise TrustaxError(f"nothing to draw in {path}: {_reason_for_nothing(runs, metric)}")
-    with matplotlib.rc_context(STYLE):
-        figure = draw(drawn, title, AXIS_LABELS.get(metric, metric))
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path)
-        except OSError as error:
-            raise TrustaxError(f"could not save {path}: {error.strerror or error}") from error
+    return {name: curve for name, curve in curves.items() if curve.steps.size}
 
 
-def _reason_for_nothing(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str) -> str:
+def reason_for_nothing(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str) -> str:
+    """Why no run has a curve of a metric."""
     known = sorted({name for records in runs.values() for record in thinned(records) for name in record})
     if not known or metric in known:
         return f"{metric} has no value yet, because no episode has finished"
@@ -145,15 +159,12 @@ def draw(curves: Mapping[str, Curve], title: str | None, label: str) -> Figure:
     """Draw the figure without saving it; call this inside `rc_context(STYLE)`."""
     figure = Figure()
     axes = figure.add_subplot()
-    lines = [
-        _draw_run(axes, curve, COLORS[index % len(COLORS)], LINE_STYLES[index // len(COLORS) % len(LINE_STYLES)])
-        for index, curve in enumerate(curves.values())
-    ]
+    lines = [draw_run(axes, curve, *style_of(index)) for index, curve in enumerate(curves.values())]
     label_axes(axes, label, max(int(curve.steps[-1]) for curve in curves.values()))
     if title:
         axes.set_title(title)
     explanation = axes.annotate(
-        _subtitle(list(curves.values())),
+        explanation_of(list(curves.values())),
         xy=(0, 1),
         xytext=(0, 9),
         xycoords="axes fraction",
@@ -162,11 +173,17 @@ def draw(curves: Mapping[str, Curve], title: str | None, label: str) -> Figure:
         fontsize=9,
     )
     explanation.set_in_layout(False)  # it may overlap the column of the legend
-    _add_legend(figure, lines, list(curves))
+    add_legend(figure, lines, list(curves))
     return figure
 
 
-def _draw_run(axes: Axes, curve: Curve, color: str, line_style: str) -> Any:
+def style_of(index: int) -> tuple[str, str]:
+    """The color and the line style of a curve."""
+    return COLORS[index % len(COLORS)], LINE_STYLES[index // len(COLORS) % len(LINE_STYLES)]
+
+
+def draw_run(axes: Axes, curve: Curve, color: str, line_style: str) -> Any:
+    """Draw the mean over seeds, its band and the seeds; return the line of the mean."""
     mean, spread = np.nanmean(curve.values, axis=1), np.nanstd(curve.values, axis=1)
     # A single point is invisible without a marker.
     marker = "o" if curve.steps.size == 1 else None
@@ -188,7 +205,7 @@ def label_axes(axes: Axes, label: str, last_step: int) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
 
 
-def _add_legend(figure: Figure, lines: list[Any], names: list[str]) -> None:
+def add_legend(figure: Figure, lines: list[Any], names: list[str]) -> None:
     """Add a legend to the right of the curves, where it covers none of them."""
     legend = figure.legend(lines, ["run"] * len(lines), loc="outside right center")
     for text, name in zip(legend.get_texts(), names, strict=True):
@@ -196,7 +213,7 @@ def _add_legend(figure: Figure, lines: list[Any], names: list[str]) -> None:
         text.set_text(name if len(name) <= MAX_NAME_LENGTH else "…" + name[1 - MAX_NAME_LENGTH :])
 
 
-def _subtitle(curves: Sequence[Curve]) -> str:
+def explanation_of(curves: Sequence[Curve]) -> str:
     """One line that explains the lines and bands."""
     fewest, most = min(c.num_seeds for c in curves), max(c.num_seeds for c in curves)
     if most == 1:
