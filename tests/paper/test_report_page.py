@@ -45,6 +45,7 @@ def opened(browser: Chromium, page: Path, part: str) -> Chromium:
     browser.set_window()
     browser.open("about:blank")  # otherwise a new hash would not reload the page
     browser.open(f"{page.as_uri()}#{part}")
+    browser.wait_until("document.body.dataset.charts !== 'loading'")
     return browser
 
 
@@ -89,10 +90,19 @@ def test_every_page_fits_every_width_without_errors_or_requests(browser: Chromiu
         browser.set_window(width, theme=theme)
         for part in ("overview", "tables", "curves", "inside", "figures", "making"):
             go_to(browser, part)
+            browser.wait_until("document.body.dataset.charts !== 'loading'")
             assert browser.run("document.querySelector('main > section:not([hidden])').innerText.length > 20")
             browser.wait_until(f"document.documentElement.scrollWidth <= {width}")  # charts follow the window's size
     assert complaints(browser) == []
     assert requests(browser) == [page.as_uri()]
+
+
+def test_charts_are_unpacked_when_they_are_shown(browser: Chromium, page: Path) -> None:
+    opened(browser, page, "overview")
+    assert browser.run("window.Plotly === undefined")
+    assert page.stat().st_size < 3e6
+    go_to(browser, "curves")
+    browser.wait_until("document.querySelectorAll('#curve-chart path').length > 0")
 
 
 def test_the_content_security_policy_blocks_requests(browser: Chromium, page: Path) -> None:

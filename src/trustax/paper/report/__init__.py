@@ -1,10 +1,12 @@
 """The whole reproduction as one offline HTML page: tables, curves, and the internals of MCPO.
 
-The file contains everything: Plotly, style sheet, scripts, and the data as JSON. A content security policy lists the
-two scripts by their hashes and forbids every request, so no text from a results file can run code or send data.
+The file contains everything: Plotly, compressed, style sheet, scripts, and the data as JSON. A content security policy
+lists the two scripts by their hashes and forbids every request, so no text from a results file can run code or send
+data.
 """
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -89,7 +91,7 @@ def _page(data: dict[str, Any], plotly: str) -> str:
         "base-uri 'none'; form-action 'none'",
         "style": _page_file("page.css"),
         "data": _escaped(json.dumps(data, allow_nan=False, separators=(",", ":"))),
-        "plotly": plotly,
+        "plotly": base64.b64encode(gzip.compress(plotly.encode(), mtime=0)).decode(),
         "script": script,
     }
     # One pass, so that placeholders inside the inserted text are not replaced.

@@ -66,6 +66,26 @@ function axis(title, extra = {}) {
   };
 }
 
+// Most of the page's scripts is Plotly. It is stored compressed, and unpacked when the first chart is shown.
+let loading = null;
+
+function withPlotly(use) {
+  if (window.Plotly) use();
+  else {
+    document.body.dataset.charts = "loading";
+    loading ??= unpacked(document.getElementById("plotly").textContent).then((code) => {
+      document.head.append(element("script", {}, code));
+      delete document.body.dataset.charts;
+    });
+    loading.then(use);
+  }
+}
+
+function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+}
+
 // The height of the chart comes from the style sheet.
 function draw(place, traces, { x = {}, y = {}, hover = "x unified", buttons = false }) {
   const layout = {
@@ -86,5 +106,5 @@ function draw(place, traces, { x = {}, y = {}, hover = "x unified", buttons = fa
     responsive: true, displaylogo: false, displayModeBar: buttons ? "hover" : false,
     modeBarButtons: [["zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]],
   };
-  Plotly.react(place, traces, layout, config);
+  withPlotly(() => Plotly.react(place, traces, layout, config));
 }

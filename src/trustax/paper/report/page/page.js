@@ -11,7 +11,7 @@ function figuresPage(place, data) {
   const shown = drawn.map(([name, title, source]) => {
     // Images have two dots per pixel.
     const fit = () => { picture.width = picture.naturalWidth / 2; };
-    const picture = element("img", { src: source, alt: title, onload: fit });
+    const picture = element("img", { src: source, alt: title, loading: "lazy", decoding: "async", onload: fit });
     return element("figure", { class: "card", id: `figures/${name}` }, element("figcaption", {}, title), picture);
   });
   place.append(element("div", { class: "pictures" }, ...shown));
