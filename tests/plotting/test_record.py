@@ -16,9 +16,14 @@ from tests.runtime.test_collect import policies_of
 from trustax.agent import Agent
 from trustax.cli.main import main
 from trustax.envs.gymnasium_spaces import spec_of
+from trustax.envs.jax import pendulum
+from trustax.envs.jax.gridworld import DOOR
+from trustax.envs.jax.pendulum import Pendulum, PendulumState
+from trustax.envs.jax.unlock import UnlockPickup
 from trustax.envs.making import registered
+from trustax.envs.vectorize import JAX_ENVS
 from trustax.errors import TrustaxError
-from trustax.plotting.record import record
+from trustax.plotting.record import RecordedEpisode, record
 from trustax.types import BoxActions, DiscreteActions, EnvSpec
 
 
@@ -99,10 +104,10 @@ def test_an_mp4_is_written(tmp_path: Path) -> None:
 
 
 FAMILIES = {
-    "CartPole-v1": "pygame",
-    "native:Pendulum-v1": "pygame",
+    "gymnasium:CartPole-v1": "pygame",
+    "envpool:Pendulum-v1": "pygame",
     "envpool:LunarLander-v3": "Box2D",
-    "MiniGrid-UnlockPickup-v0": "minigrid",
+    "gymnasium:MiniGrid-UnlockPickup-v0": "minigrid",
     "envpool:Breakout-v5": "ale_py",
 }
 
@@ -110,17 +115,70 @@ FAMILIES = {
 @pytest.mark.parametrize("env", FAMILIES)
 def test_each_family_is_recorded_in_gymnasium(env: str, tmp_path: Path) -> None:
     pytest.importorskip(FAMILIES[env])
-    env_id = env.partition(":")[2] or env
+    env_id = env.partition(":")[2]
     agent = agent_for(registered("ALE/Breakout-v5" if "Breakout" in env else env_id))
     recording = record(agent, env, tmp_path / "film.gif", max_steps=60, deterministic=False)
     (episode,) = recording.episodes
     shown = pictures(recording.path)
     # A life in Breakout usually lasts fewer than 60 steps; a game lasts longer.
     assert episode.finished == (episode.length < 60)
-    assert episode.finished == (env == "CartPole-v1")
+    assert episode.finished == (env == "gymnasium:CartPole-v1")
     # The writer merges identical frames: an agent in MiniGrid may stand still, and so may Breakout for a moment.
     assert episode.length // 4 < len(shown) <= episode.length + 1
     assert (shown[0] != shown[-1]).any()
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "native:Pendulum-v1", "MiniGrid-UnlockPickup-v0"])
+def test_environments_in_jax_draw_themselves(env: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("pygame", "minigrid", "minigrid.wrappers"):
+        monkeypatch.setitem(sys.modules, module, None)
+    definition = JAX_ENVS[env.partition(":")[2] or env]
+    recording = record(random_agent(definition.spec), env, tmp_path / "film.gif", max_steps=20, deterministic=False)
+    (episode,) = recording.episodes
+    shown = pictures(recording.path)
+    assert 1 < len(shown) <= episode.length + 1  # the writer merges identical frames
+    assert len(np.unique(shown[0].reshape(-1, 3), axis=0)) > 2
+
+
+def test_a_picture_shows_the_state() -> None:
+    def rod(angle: float) -> tuple[np.ndarray, np.ndarray]:
+        picture = Pendulum().render(PendulumState(np.float32(angle), np.float32(0)))
+        return np.nonzero((picture == pendulum.ROD).all(axis=2))
+
+    rows, columns = rod(0.0)  # upright
+    assert rows.min() < 60 < 180 < columns.min() <= columns.max() < 220
+    rows, columns = rod(np.pi / 2)  # to the left, as in Gymnasium
+    assert columns.min() < 60 < 180 < rows.min() <= rows.max() < 220
+    state = UnlockPickup().reset(jax.random.key(0))
+    closed = UnlockPickup().render(jax.device_get(state))
+    opened = UnlockPickup().render(jax.device_get(state._replace(grid=state.grid & ~(15 << 8))))
+    changed = {(x // 32, y // 32) for y, x in zip(*np.nonzero((closed != opened).any(axis=2)), strict=True)}
+    assert changed == {tuple(map(int, np.argwhere(np.asarray(state.grid & 15) == DOOR)[0]))}
+
+
+def test_an_environment_of_the_users_own_in_jax_is_recorded_if_it_draws_itself(tmp_path: Path) -> None:
+    class Undrawn:
+        spec = EnvSpec((1,), DiscreteActions(2))
+        time_limit = 3
+
+        def reset(self, key: Any) -> Any:
+            return jax.numpy.zeros((), np.int32)
+
+        def step(self, state: Any, action: Any) -> Any:
+            return state + 1, jax.numpy.float32(state), state > 5
+
+        def observe(self, state: Any) -> Any:
+            return state[None].astype(np.float32)
+
+    class Drawn(Undrawn):
+        def render(self, state: Any) -> np.ndarray:
+            return np.full((20, 30, 3), 50 * int(state), np.uint8)
+
+    recording = record(random_agent(Drawn.spec), Drawn(), tmp_path / "film.gif")
+    assert recording.episodes == [RecordedEpisode(3.0, 3, True)]
+    assert [frame[0, 0, 0] for frame in pictures(recording.path)] == [0, 50, 100, 150]
+    recording.path.unlink()
+    assert "Undrawn cannot be recorded: it needs a method render(state)" in refusal(tmp_path, Undrawn())
 
 
 def test_the_seed_determines_the_video(tmp_path: Path) -> None:

@@ -69,6 +69,15 @@ class GoalJaxEnv(JaxEnv, Protocol):
         ...
 
 
+@runtime_checkable
+class DrawnJaxEnv(JaxEnv, Protocol):
+    """An environment in JAX that can be recorded. `frames_per_second`, if it has one, is the speed of its videos."""
+
+    def render(self, state: Any) -> Any:
+        """Return a picture of a state as a NumPy array of uint8 with the axes height, width and 3; it is not traced."""
+        ...
+
+
 def validate(definition: JaxEnv) -> None:
     """Raise an error if the functions do not fit together, with a clearer message than the compiler's."""
     name, spec = type(definition).__name__, definition.spec

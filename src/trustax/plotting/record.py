@@ -1,7 +1,8 @@
 """Records videos of an agent.
 
-Only Gymnasium's environments can render. Whichever engine an agent was trained on, it is recorded in Gymnasium's
-environment of the same name, with the same observation wrappers as in training.
+Environments written in JAX are recorded if they draw their states (`trustax.envs.jax_env.DrawnJaxEnv`), as those of
+Trustax do. All others are recorded in Gymnasium's environment of the same name, whichever engine an agent was trained
+on, with the same observation wrappers as in training.
 """
 
 import itertools
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -24,11 +25,15 @@ from rich.progress import BarColumn, Progress, TextColumn
 from trustax.agent import Agent
 from trustax.envs.atari import GAME_OVER, SCORE, gymnasium_id, is_atari
 from trustax.envs.base import environment_seed
-from trustax.envs.engines import bare_id
+from trustax.envs.engines import Environment, bare_id, engine_of, is_known
 from trustax.envs.gymnasium_spaces import spec_of, to_batch
+from trustax.envs.jax_env import DrawnJaxEnv, JaxEnv
 from trustax.envs.making import registered
+from trustax.envs.registry import NATIVE
+from trustax.envs.vectorize import JAX_ENVS
 from trustax.errors import TrustaxError
 from trustax.evaluation import EVALUATION_SEED
+from trustax.plotting.jax_film import JaxFilm
 from trustax.plotting.video import writer_for
 
 MAX_SIDE = 640
@@ -63,7 +68,7 @@ class Recording:
 
 def record(
     agent: Agent,
-    env: str | Callable[[], gymnasium.Env],
+    env: Environment,
     path: str | Path,
     num_episodes: int = 1,
     max_steps: int = 3_000,
@@ -83,7 +88,7 @@ def record(
         )
     write = writer_for(path)
     _render_headless()
-    name = env if isinstance(env, str) else getattr(env, "__name__", repr(env))
+    name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
     environment = _make_renderable(name, env)
     try:
         agent.require_fit(spec_of(name, environment.observation_space, environment.action_space), name)
@@ -130,10 +135,15 @@ def _frames(
             return
 
 
-def _make_renderable(name: str, env: str | Callable[[], gymnasium.Env]) -> gymnasium.Env:
+def _make_renderable(name: str, env: Environment) -> gymnasium.Env:
     """Make one environment that renders to arrays."""
+    definition = _jax_definition(env)
+    if isinstance(definition, DrawnJaxEnv):
+        return JaxFilm(definition)
+    if isinstance(definition, JaxEnv):
+        raise TrustaxError(f"{name} cannot be recorded: it needs a method render(state) that returns a picture")
     if not isinstance(env, str):
-        made = env()
+        made = cast(Callable[[], gymnasium.Env], env)()
         if made.render_mode != "rgb_array":
             raise TrustaxError(
                 f'{name} cannot be recorded: it must create the environment with render_mode="rgb_array"'
@@ -145,6 +155,14 @@ def _make_renderable(name: str, env: str | Callable[[], gymnasium.Env]) -> gymna
         return registered(
             gymnasium_id(env_id) if is_atari(env_id) else env_id, render_mode="rgb_array", disable_env_checker=True
         )
+
+
+def _jax_definition(env: Environment) -> JaxEnv | None:
+    """The environment in JAX that an id or an object stands for; None if it is not in JAX or from another package."""
+    if not isinstance(env, str):
+        return env if isinstance(env, JaxEnv) and not isinstance(env, type) else None
+    is_native = is_known(env) and engine_of(env) == NATIVE.name
+    return JAX_ENVS[bare_id(env)] if is_native else None
 
 
 @contextmanager

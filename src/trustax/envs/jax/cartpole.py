@@ -6,8 +6,10 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Integer, Key
 
+from trustax.envs.jax.canvas import GRAY, INK, Canvas
 from trustax.types import DiscreteActions, EnvSpec
 
 GRAVITY = 9.8
@@ -18,6 +20,7 @@ FORCE = 10.0
 TIME_DELTA = 0.02
 MAX_POSITION = 2.4
 MAX_ANGLE = math.radians(12)
+POLE = (202, 152, 101)
 
 
 class CartPoleState(NamedTuple):
@@ -34,6 +37,7 @@ class CartPole:
     """CartPole-v1: a reward of 1 per step, until the pole leans too far or the cart leaves the track."""
 
     time_limit: int = 500
+    frames_per_second: ClassVar[float] = 1 / TIME_DELTA
     spec: ClassVar[EnvSpec] = EnvSpec((4,), DiscreteActions(2))
 
     def reset(self, key: Key[Array, ""]) -> CartPoleState:
@@ -61,3 +65,13 @@ class CartPole:
 
     def observe(self, state: CartPoleState) -> Float[Array, "4"]:
         return jnp.stack(state)
+
+    def render(self, state: CartPoleState) -> np.ndarray:
+        canvas, scale, ground = Canvas(600, 300), 600 / (2 * MAX_POSITION), 230.0
+        x, angle, length = 300 + scale * float(state.position), float(state.angle), 2 * HALF_LENGTH * scale
+        canvas.line((0, ground), (600, ground), 1.5, GRAY)
+        canvas.rectangle((x - 25, ground - 15), (50, 30), INK)
+        axle = x, ground - 12
+        canvas.line(axle, (x + length * math.sin(angle), axle[1] - length * math.cos(angle)), 10, POLE)
+        canvas.disk(axle, 4, GRAY)
+        return canvas.picture()

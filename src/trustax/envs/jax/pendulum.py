@@ -6,14 +6,17 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
+from trustax.envs.jax.canvas import INK, Canvas
 from trustax.types import BoxActions, EnvSpec
 
 MAX_TORQUE = 2.0
 MAX_VELOCITY = 8.0
 TIME_DELTA = 0.05
 GRAVITY = 10.0
+ROD = (205, 80, 80)
 
 
 class PendulumState(NamedTuple):
@@ -28,6 +31,7 @@ class Pendulum:
     """Pendulum-v1 of mass 1 and length 1. Episodes never terminate; they are truncated at the time limit."""
 
     time_limit: int = 200
+    frames_per_second: ClassVar[float] = 1 / TIME_DELTA
     spec: ClassVar[EnvSpec] = EnvSpec((3,), BoxActions((-MAX_TORQUE,), (MAX_TORQUE,)))
 
     def reset(self, key: Key[Array, ""]) -> PendulumState:
@@ -49,3 +53,11 @@ class Pendulum:
 
     def observe(self, state: PendulumState) -> Float[Array, "3"]:
         return jnp.stack([jnp.cos(state.angle), jnp.sin(state.angle), state.velocity])
+
+    def render(self, state: PendulumState) -> np.ndarray:
+        canvas, pivot, length = Canvas(400, 400), (200.0, 200.0), 150
+        angle = float(state.angle)
+        end = pivot[0] - length * math.sin(angle), pivot[1] - length * math.cos(angle)
+        canvas.line(pivot, end, 30, ROD)
+        canvas.disk(pivot, 6, INK)
+        return canvas.picture()

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, Key
 
+from trustax.envs.jax.grid_picture import grid_picture
 from trustax.envs.jax.gridworld import (
     BOX,
     DOOR,
@@ -86,6 +87,7 @@ class Unlock:
     """MiniGrid-Unlock-v0: fetch the key and open the door."""
 
     time_limit: int = TIME_LIMIT
+    frames_per_second: ClassVar[float] = 10.0
     spec: ClassVar[EnvSpec] = EnvSpec((observation_size("MiniGrid-Unlock-v0"),), DiscreteActions(7))
 
     def reset(self, key: Key[Array, ""]) -> GridState:
@@ -97,6 +99,9 @@ class Unlock:
 
     def succeeded(self, state: GridState) -> Bool[Array, ""]:
         return jnp.any(is_open_door(state.grid))
+
+    def render(self, state: GridState) -> np.ndarray:
+        return grid_picture(state)
 
     def observe(self, state: GridState) -> Float[Array, "151"]:
         return _image_and_direction(state)
@@ -110,6 +115,7 @@ class UnlockPickup:
     """
 
     time_limit: int = TIME_LIMIT
+    frames_per_second: ClassVar[float] = 10.0
     spec: ClassVar[EnvSpec] = EnvSpec((observation_size("MiniGrid-UnlockPickup-v0"),), DiscreteActions(7))
 
     def reset(self, key: Key[Array, ""]) -> GridState:
@@ -127,6 +133,9 @@ class UnlockPickup:
     def succeeded(self, state: GridState) -> Bool[Array, ""]:
         kind, _, _ = parts(state.hand)
         return kind == BOX
+
+    def render(self, state: GridState) -> np.ndarray:
+        return grid_picture(state)
 
     def observe(self, state: GridState) -> Float[Array, "157"]:
         return jnp.concatenate([_image_and_direction(state), jax.nn.one_hot(state.mission, len(COLORS))])
