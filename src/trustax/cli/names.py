@@ -29,8 +29,8 @@ TASKS = (
     *("beam-rider", "breakout", "enduro", "gopher", "seaquest", "space-invaders"),
 )
 EXPERIMENTS = (
-    *("table-1", "table-1-full", "table-2", "table-3", "minigrid", "ablation", "figure-1c", "alpha", "cost"),
-    *("figure-1a", "figure-1b", "within", "curves", "profiles"),
+    *("table-1", "table-1-full", "table-2", "table-3", "minigrid", "ablation", "ablation-full"),
+    *("figure-1c", "alpha", "cost", "figure-1a", "figure-1b", "within", "curves", "profiles"),
 )
 
 
