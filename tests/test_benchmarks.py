@@ -15,8 +15,10 @@ import trustax as tx
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
-MODULES = ("bars", "breakdown", "compare", "contenders", "machine", "parts", "scaled", "scaling")
-bars, breakdown, compare, contenders, machine, parts, scaled, scaling = (import_module(name) for name in MODULES)
+MODULES = ("bars", "breakdown", "compare", "contenders", "machine", "parts", "predict", "scaled", "scaling")
+bars, breakdown, compare, contenders, machine, parts, predict, scaled, scaling = (
+    import_module(name) for name in MODULES
+)
 
 SB3, MCPO = "Pendulum-v1: Stable-Baselines3 PPO", "Pendulum-v1: Trustax MCPO N=10"
 
@@ -97,6 +99,21 @@ def test_a_report_is_made_from_saved_results_without_the_host_name() -> None:
     assert "jax 0.10.2" in report
     assert "| bar | must | aim | measured | met |" in report
     assert platform.node() not in json.dumps(outcome)
+
+
+def test_predictions_are_compared_by_medians_over_the_rounds() -> None:
+    def of(name: str, *rounds: float) -> list[dict[str, Any]]:
+        return [{"name": name, "microseconds": {"deterministic": each, "sampled": 2 * each}} for each in rounds]
+
+    measurements = [each for env_id in predict.ENV_IDS for each in of(f"{env_id}: {predict.OURS}", 30.0, 90.0, 40.0)]
+    measurements += [each for env_id in predict.ENV_IDS for each in of(f"{env_id}: {predict.THEIRS}", 160.0, 100.0)]
+    _, _, _, _, row, *_ = predict.table({"machine": machine.describe(), "measurements": measurements}).splitlines()
+    assert row == "| CartPole-v1 | deterministic | 40 µs (30 to 90) | 130 µs (100 to 160) | 3.2 × |"
+
+
+def test_the_page_has_the_table_of_predictions() -> None:
+    table = predict.table(json.loads(predict.RESULTS.read_text(encoding="utf-8")))
+    assert table in (BENCHMARKS.parent / "docs" / "benchmarks.md").read_text(encoding="utf-8")
 
 
 def test_scaling_replaces_an_earlier_measurement_of_the_same_kind() -> None:
