@@ -17,9 +17,9 @@ import numpy as np
 
 import trustax as tx
 from trustax.paper.methods import method
-from trustax.paper.statistics import mean_interval
 from trustax.paper.tables.targets import SOLVED
 from trustax.paper.tasks import TASKS
+from trustax.sweeps.statistics import mean_interval
 
 RESULTS = Path("results/robustness.json")
 PICTURE = Path("docs/figures/robustness.png")

@@ -18,11 +18,11 @@ LAYERS = [
     ["trustax.run", "trustax.storage.atomic", "trustax.storage.reading"],
     ["trustax.agent", "trustax.evaluation", "trustax.runtime", "trustax.storage", "trustax.plotting", "trustax.cli"],
     ["trustax.training"],
-    ["trustax.sweep"],
+    ["trustax.sweeps"],
     ["trustax.paper"],
 ]
 """From the bottom up, by prefix. A module imports from its own layer and those below it."""
-ABOVE_ALL = ["trustax", "trustax.__main__", "trustax.cli.main", "trustax.cli.commands"]
+ABOVE_ALL = ["trustax", "trustax.__main__", "trustax.cli.main", "trustax.cli.commands", "trustax.cli.sweep"]
 """The public interface and the command line, which know everything."""
 EXCEPTIONS = {
     ("trustax.envs.vectorize", "trustax.runtime.compilation"),  # to compile its reset

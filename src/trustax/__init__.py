@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from trustax.settings import PerLearner, setting
     from trustax.storage.loggers import Logger, register_logger
     from trustax.storage.run_directory import load
+    from trustax.sweeps.results import SweepResult
+    from trustax.sweeps.sweep import sweep
     from trustax.training import Result, iterations, train
     from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
@@ -80,6 +82,7 @@ __all__ = [
     "Run",
     "StopAtReturn",
     "StopWithoutProgress",
+    "SweepResult",
     "TrustaxError",
     "check",
     "evaluate",
@@ -92,6 +95,7 @@ __all__ = [
     "register_logger",
     "register_network",
     "setting",
+    "sweep",
     "train",
 ]
 
@@ -111,6 +115,8 @@ _NAMES = {
     "trustax.settings": "PerLearner setting",
     "trustax.storage.loggers": "Logger register_logger",
     "trustax.storage.run_directory": "load",
+    "trustax.sweeps.results": "SweepResult",
+    "trustax.sweeps.sweep": "sweep",
     "trustax.training": "Result iterations train",
     "trustax.types": "BoxActions DiscreteActions EnvSpec MultiDiscreteActions",
 }
@@ -118,7 +124,7 @@ _NAMES = {
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _SUBMODULES = (
     *("agent", "algorithms", "envs", "errors", "evaluation", "networks", "ops", "run", "runtime", "settings"),
-    *("storage", "training", "types"),
+    *("storage", "sweeps", "training", "types"),
 )
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and would accept any name

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -19,6 +19,7 @@ RUN_FILE = "run.json"
 
 ADDED_LATER = {
     "restart_interval": 0,
+    "repeat_seeds": 1,
     "switch_every": "minibatch",
     "kl_cost_max_target": 0.0,
     "kl_estimator": "exact",
@@ -61,6 +62,8 @@ class Run(Generic[SomeAlgorithm]):
     """Bootstrap from the value of the last state at a time limit. False treats a time limit as a termination."""
     restart_interval: int = setting(0, minimum=0)
     """Iterations between restarts of environments that cannot be saved, to resume exactly; 0 means never."""
+    repeat_seeds: int = setting(1, minimum=1)
+    """Number of groups of learners with the same seeds, to compare hyperparameters that differ between learners."""
 
     def __post_init__(self) -> None:
         if isinstance(self.algorithm, type) or not isinstance(self.algorithm, Algorithm):
@@ -74,6 +77,11 @@ class Run(Generic[SomeAlgorithm]):
             object.__setattr__(self, name, value)
         if not 0 <= self.seed <= 2**32 - self.num_seeds:
             raise TrustaxError(f"seed must be between 0 and 2**32 - num_seeds, not {self.seed}")
+        if self.num_seeds % self.repeat_seeds:
+            raise TrustaxError(
+                f"num_seeds is {self.num_seeds}, which repeat_seeds = {self.repeat_seeds} does not divide; each "
+                f"repetition needs the same number of learners"
+            )
         for name, values in per_learner_values(self.algorithm).items():
             if len(values) != self.num_seeds:
                 raise TrustaxError(
@@ -97,8 +105,22 @@ class Run(Generic[SomeAlgorithm]):
         return max(1, self.total_timesteps // self.batch_size)
 
     @property
-    def seeds(self) -> range:
-        return range(self.seed, self.seed + self.num_seeds)
+    def seeds(self) -> Sequence[int]:
+        """The seed of each learner."""
+        distinct = range(self.seed, self.seed + self.num_seeds // self.repeat_seeds)
+        return distinct if self.repeat_seeds == 1 else [*distinct] * self.repeat_seeds
+
+    @property
+    def learner_names(self) -> list[str]:
+        """A short name for each learner: its seed and, if seeds repeat, the number of the repetition.
+
+        >>> from trustax.algorithms import PPO
+        >>> Run(algorithm=PPO(), env_id="CartPole-v1", num_seeds=4, repeat_seeds=2).learner_names
+        ['0_0', '1_0', '0_1', '1_1']
+        """
+        distinct = self.num_seeds // self.repeat_seeds
+        suffixes = [f"_{index // distinct}" if self.repeat_seeds > 1 else "" for index in range(self.num_seeds)]
+        return [f"{seed}{suffix}" for seed, suffix in zip(self.seeds, suffixes, strict=True)]
 
     @property
     def algorithm_name(self) -> str:

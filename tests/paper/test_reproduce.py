@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.sweep.test_pool import TINY
+from tests.sweeps.test_pool import TINY
 from trustax.cli.main import main
 from trustax.ops.metrics import Record
 from trustax.paper.experiments import Cell, experiment
@@ -16,7 +16,7 @@ from trustax.paper.reproduce.reproduce import NAMES
 from trustax.paper.reproduce.worker import write_outcome
 from trustax.paper.results import Outcome, outcome_of, read, write
 from trustax.run import Run
-from trustax.sweep.worker import Job, training_seconds
+from trustax.sweeps.worker import Job, training_seconds
 from trustax.training import train
 
 PENDULUM = Part(name="table-1", protocols=["paper"], methods=["MCPO N=10", "PPO ε=0.3"], tasks=["pendulum"])

@@ -11,11 +11,11 @@ from rich.console import Console
 from trustax.errors import TrustaxError
 from trustax.paper.experiments import EXPERIMENTS
 from trustax.paper.results import Outcome, write
-from trustax.paper.statistics import Summary
 from trustax.paper.tables.cells import Entry, marked, verdict
 from trustax.paper.tables.layout import PaperTable
 from trustax.paper.tables.tables import TABLES, part_of, table
 from trustax.paper.tables.targets import Target
+from trustax.sweeps.statistics import Summary
 
 NAN = float("nan")
 

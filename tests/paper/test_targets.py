@@ -4,9 +4,9 @@ import pytest
 
 from trustax.paper.experiments import ATARI, EXPERIMENTS
 from trustax.paper.methods import METHODS
-from trustax.paper.statistics import Summary, cohens_d
 from trustax.paper.tables.targets import BEST_OF, CLASSIC_CONTROL, HUMAN_SCORES, TARGETS, Target
 from trustax.paper.tasks import TASKS
+from trustax.sweeps.statistics import Summary, cohens_d
 
 MADE_OF_SEVERAL = {"mean", "median", "margin", "unlock success", "unlock-pickup success"}
 # As printed in the appendix.

@@ -16,7 +16,7 @@ from trustax.runtime.callbacks import EVALUATIONS_FILE
 from trustax.storage.journal import METRICS_FILE, Journal, read_records
 from trustax.storage.manifest import MANIFEST
 from trustax.storage.reading import complete_lines, open_regular, read_limited
-from trustax.sweep.worker import last_record
+from trustax.sweeps.worker import last_record
 
 READERS: dict[str, Callable[[Path], Any]] = {
     RUN_FILE: read_run,

@@ -23,6 +23,7 @@ usage: trustax COMMAND ...
 
   train METHOD --env-id ID   train one of: {methods}
   train METHOD --task NAME   the same on a task of the paper: {tasks}
+  sweep METHOD ...           train every method on every environment with every combination of settings
   resume RUN                 resume a run that was stopped
   evaluate RUN               evaluate the agents of a run
   record RUN                 record a video of an agent, as a GIF or an MP4
@@ -92,7 +93,10 @@ def _dispatch(arguments: list[str]) -> int:
         print(_usage(), end="")
         return 0 if arguments else 2
     command, *rest = arguments
-    _require_known("command", command, ["train", *COMMANDS])
+    _require_known("command", command, ["train", "sweep", *COMMANDS])
+    if command == "sweep":
+        _sweep(rest)
+        return 0
     if command != "train":
         from trustax.cli.parsing import parse
 
@@ -104,6 +108,14 @@ def _dispatch(arguments: list[str]) -> int:
         return 0 if rest else 2
     _train(rest[0], rest[1:])
     return 0
+
+
+def _sweep(arguments: Sequence[str]) -> None:
+    from trustax.cli.parsing import parse
+    from trustax.cli.sweep import Sweep, separate
+
+    own, settings = separate(arguments)
+    parse(Sweep, "trustax sweep", own).run(_methods(), settings)
 
 
 def _usage() -> str:

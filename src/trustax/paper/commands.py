@@ -1,7 +1,7 @@
 """The command that reproduces the paper."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,6 +12,7 @@ from trustax.errors import TrustaxError
 from trustax.paper.experiments import PROTOCOLS
 from trustax.paper.reproduce.plan import Part
 from trustax.paper.reproduce.reproduce import NAMES, render, require_known, run_missing
+from trustax.sweeps.options import EngineOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +33,7 @@ class Reproduce:
     """Environment steps per seed; default: as in the paper."""
     protocol: Literal["paper", "bootstrapped", "both"] = "paper"
     """How time limits count: as terminations (paper), bootstrapped, or one protocol after the other (both)."""
-    jobs: int | None = None
-    """Number of parallel runs; default: one per core."""
+    engine: EngineOptions = field(default_factory=EngineOptions)
     results: Path = Path("results")
     """Folder for the results, one small file per run."""
     runs: Path = Path("runs/reproduce")
@@ -43,7 +43,7 @@ class Reproduce:
 
     def __call__(self) -> None:
         require_known(self.name)
-        for option in ("seeds", "steps", "jobs"):
+        for option in ("seeds", "steps"):
             if (value := getattr(self, option)) is not None and value < 1:
                 raise TrustaxError(f"--{option} must be at least 1, not {value}")
         part = Part(
@@ -54,7 +54,7 @@ class Reproduce:
             num_seeds=self.seeds,
             total_timesteps=self.steps,
         )
-        failures = [] if self.render_only else run_missing(part, self.results, self.runs, self.jobs)
+        failures = [] if self.render_only else run_missing(part, self.results, self.runs, self.engine.make())
         render(part, self.results, Console())
         for job, reason in failures:
             print(f"✗ {job.title}: {reason}", file=sys.stderr)

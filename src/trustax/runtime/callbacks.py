@@ -198,9 +198,9 @@ class KeepAgents:
         before = iteration.timesteps - iteration.run.batch_size
         if iteration.run_dir is None or (iteration.timesteps // self.every == before // self.every):
             return
-        for learner, seed in enumerate(iteration.run.seeds):
+        for learner, name in enumerate(iteration.run.learner_names):
             folder = iteration.run_dir / "agents" / f"step_{iteration.timesteps:012d}"
-            iteration.agent(learner).save(folder / f"seed_{seed}.agent")
+            iteration.agent(learner).save(folder / f"seed_{name}.agent")
 
 
 @dataclass(kw_only=True)

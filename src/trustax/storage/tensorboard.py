@@ -38,7 +38,7 @@ class TensorBoardLogger:
             for summary in hparams(_hyperparameters(run), {RETURN: 0.0}):
                 self._mean.append(Event(wall_time=time.time(), summary=summary))
         if 1 < run.num_seeds <= MAX_SEEDS:
-            self._seeds = [EventFile(run_dir / FOLDER / f"seed_{seed}", resume_at) for seed in run.seeds]
+            self._seeds = [EventFile(run_dir / FOLDER / f"seed_{name}", resume_at) for name in run.learner_names]
 
     def log(self, record: Record) -> None:
         assert self._mean is not None

@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 from trustax.paper.experiments import EXPERIMENTS
 from trustax.paper.figures.panels import SMALL, add_legend, line_style_of, make_figure, set_panel_title
 from trustax.paper.results import Outcome
-from trustax.paper.statistics import Scores, bootstrap_interval, performance_profile, probability_of_improvement
 from trustax.paper.tables.scores import samples_of
 from trustax.paper.tables.tables import RANGES, REFERENCES, complete_scores
 from trustax.plotting.curves import COLORS, FAINT_INK, INK
+from trustax.sweeps.statistics import Scores, bootstrap_interval, performance_profile, probability_of_improvement
 
 TABLES = ("table-1", "table-2", "minigrid")
 THRESHOLDS = 101

@@ -7,7 +7,7 @@ from pathlib import Path
 from trustax.paper.experiments import Cell, experiment
 from trustax.paper.results import digest, read_file, same_except_length, to_slug
 from trustax.run import Run
-from trustax.sweep.worker import Job
+from trustax.sweeps.worker import Job
 
 TIMED = "cost"
 """The experiment that measures speed. It runs under one protocol only and has its own results folder."""

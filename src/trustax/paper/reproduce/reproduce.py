@@ -12,7 +12,9 @@ from trustax.errors import TrustaxError, similar_or_all
 from trustax.paper.experiments import EXPERIMENTS
 from trustax.paper.reproduce.plan import Part, missing_jobs
 from trustax.paper.tasks import task
-from trustax.sweep.pool import Failure, sweep
+from trustax.sweeps.engines import Engine
+from trustax.sweeps.local import LocalEngine
+from trustax.sweeps.pool import Failure, run_jobs
 
 TRACED = ("figure-1a", "figure-1b", "within")
 """Figures made from traces of single MCPO runs."""
@@ -29,10 +31,10 @@ def require_known(name: str) -> None:
         raise TrustaxError(f"there is no experiment {name!r} to reproduce; {similar_or_all(name, NAMES)}")
 
 
-def run_missing(part: Part, results: Path, runs: Path, num_workers: int | None = None) -> list[Failure]:
+def run_missing(part: Part, results: Path, runs: Path, engine: Engine | None = None) -> list[Failure]:
     """Run everything that has no outcome yet; returns the failures."""
     if part.name in EXPERIMENTS:
-        return _sweep(part, results, runs, num_workers)
+        return _sweep(part, results, runs, engine)
     if part.name in TRACED:
         _trace(part, results)
     return []
@@ -54,7 +56,7 @@ def render(part: Part, results: Path, console: Console) -> None:
                 console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
-def _sweep(part: Part, results: Path, runs: Path, num_workers: int | None) -> list[Failure]:
+def _sweep(part: Part, results: Path, runs: Path, engine: Engine | None) -> list[Failure]:
     jobs = missing_jobs(part, results, runs)
     num_cells = sum(len(part.cells(protocol)) for protocol in part.folders)
     steps = sum(job.steps * job.run.num_seeds for job in jobs)
@@ -62,7 +64,9 @@ def _sweep(part: Part, results: Path, runs: Path, num_workers: int | None) -> li
     line = f"{part.name}: {_count(num_cells, 'cell')}, {plan if jobs else 'nothing to run'}"
     Console(stderr=True).print(line, soft_wrap=True, markup=False, highlight=False)
     # Timed runs must not run in parallel.
-    return sweep(jobs, 1 if part.rounds > 1 else num_workers, part.name, WORKER) if jobs else []
+    if part.rounds > 1:
+        engine = LocalEngine(1)
+    return run_jobs(jobs, engine, part.name, WORKER) if jobs else []
 
 
 def _trace(part: Part, results: Path) -> None:

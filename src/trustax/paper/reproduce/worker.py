@@ -7,7 +7,7 @@ from statistics import median
 
 from trustax.ops.metrics import Record
 from trustax.paper.results import outcome_of, write
-from trustax.sweep.worker import Job, finished_records, training_seconds, work
+from trustax.sweeps.worker import Job, finished_records, training_seconds, work
 
 
 def write_outcome(job: Job, records: Sequence[Record]) -> None:

@@ -8,8 +8,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from trustax.cli.formatting import short_count
-from trustax.paper.statistics import Summary, cohens_d, mean_interval, summary
 from trustax.paper.tables.targets import Target
+from trustax.sweeps.statistics import Summary, cohens_d, mean_interval, summary
 
 Verdict = Literal["matches", "differs, better", "differs, worse", "short", "not run", ""]
 """Empty for a full run where the paper gives no number, or a number without a spread."""

@@ -128,7 +128,7 @@ def number(value: float, digits: int) -> str:
 def ours(cell: Entry, column: Column) -> str:
     """Our mean and standard deviation; a single run has no deviation.
 
-    >>> from trustax.paper.statistics import Summary
+    >>> from trustax.sweeps.statistics import Summary
     >>> ours(Entry(None, "", Summary(2.0, 0.25, 5)), Column("hopper", "hopper", digits=1))
     '2.0 ± 0.2'
     """
@@ -149,7 +149,7 @@ def theirs(target: Target, column: Column) -> str:
 def seeds(cell: Entry, column: Column) -> str:
     """The number of runs, or how many of them solve the task.
 
-    >>> from trustax.paper.statistics import Summary
+    >>> from trustax.sweeps.statistics import Summary
     >>> seeds(Entry(None, "", Summary(2.0, 0.25, 10), solved=9), Column("unlock", "unlock"))
     ' (9/10)'
     """

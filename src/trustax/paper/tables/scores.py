@@ -8,12 +8,12 @@ import numpy as np
 from trustax.cli.formatting import short_count
 from trustax.paper.experiments import EXPERIMENTS, PROTOCOLS, Cell
 from trustax.paper.results import Outcome, find
-from trustax.paper.statistics import Runs, human_normalized
 from trustax.paper.tables.cells import Sample
 from trustax.paper.tables.layout import Column
 from trustax.paper.tables.targets import BEST_OF, HUMAN_SCORES
 from trustax.paper.tasks import TASKS
 from trustax.run import Run
+from trustax.sweeps.statistics import Runs, human_normalized
 
 Samples = dict[str, dict[str, Sample | None]]
 """By row and column."""

@@ -13,7 +13,12 @@ from pathlib import Path
 from trustax.errors import TrustaxError, similar_or_all
 from trustax.paper.experiments import EXPERIMENTS, PROTOCOLS
 from trustax.paper.results import Outcome, read
-from trustax.paper.statistics import (
+from trustax.paper.tables.cells import Entry, entry, marked
+from trustax.paper.tables.layout import Aggregate, Column, Estimate, PaperTable, Row, number
+from trustax.paper.tables.scores import BEST, Samples, samples_of
+from trustax.paper.tables.targets import BEST_OF, CLASSIC_CONTROL, MUJOCO_CONTROL, SOLVED, TARGETS, Target
+from trustax.paper.tasks import TASKS
+from trustax.sweeps.statistics import (
     Runs,
     Scores,
     bootstrap_interval,
@@ -21,11 +26,6 @@ from trustax.paper.statistics import (
     probability_of_improvement,
     rescaled,
 )
-from trustax.paper.tables.cells import Entry, entry, marked
-from trustax.paper.tables.layout import Aggregate, Column, Estimate, PaperTable, Row, number
-from trustax.paper.tables.scores import BEST, Samples, samples_of
-from trustax.paper.tables.targets import BEST_OF, CLASSIC_CONTROL, MUJOCO_CONTROL, SOLVED, TARGETS, Target
-from trustax.paper.tasks import TASKS
 
 NUMBERS = {"table-1": "Table 1. ", "table-1-full": "Table 1 in full. ", "table-2": "Table 2. ", "table-3": "Table 3. "}
 TABLES = [*NUMBERS, "minigrid", "ablation", "ablation-full", "cost"]

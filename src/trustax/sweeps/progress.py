@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn
 
 from trustax.cli.formatting import mean_and_spread, short_count, short_duration
 from trustax.ops.metrics import RETURN, STEP
-from trustax.sweep.worker import Job
+from trustax.sweeps.worker import Job
 
 SECONDS_BETWEEN_LINES = 60.0
 SECONDS_OF_RECENT_RATE = 60.0

@@ -4,8 +4,10 @@ The job arrives as one line of JSON on stdin, which the parent keeps open while 
 75 stopped and saved, 2 failed with a `TrustaxError`, whose message is the last line of stderr.
 """
 
+import contextlib
 import json
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -94,6 +96,27 @@ def training_seconds(run: Run, records: Sequence[Record]) -> float:
     saving do not count.
     """
     return sum(run.num_seeds * run.batch_size / record["time/fps"] for record in records)
+
+
+def failure_of(job: Job, code: int, stderr: bytes) -> str | None:
+    """The reason in one line why a worker ended with this exit code; None if its run has finished.
+
+    An unexpected error is also written to a log beside the run's folder.
+    """
+    if code == 0:
+        return None
+    lines = stderr.decode(errors="replace").strip().splitlines() or ["the worker printed nothing"]
+    if code == 2:
+        return lines[-1]
+    if code in (EXIT_CODE, -signal.SIGTERM):
+        return "stopped by another process; run the same command to continue"
+    log = job.folder.with_name(f"{job.folder.name}.log")
+    with contextlib.suppress(OSError):
+        log.write_bytes(stderr)
+    if code < 0:
+        why = ", perhaps because memory ran out" if code == -signal.SIGKILL else ""
+        return f"killed by {signal.Signals(-code).name}{why}; see {log}"
+    return f"{lines[-1]}; see {log}"
 
 
 def last_record(folder: Path, tail: int = 65_536) -> Record | None:

@@ -23,9 +23,10 @@ from trustax.runtime.cores import available_cores
 from trustax.storage.history import newest_valid
 from trustax.storage.journal import read_records
 from trustax.storage.lock import locked
-from trustax.sweep.pool import Failure, divide_cores, sweep
-from trustax.sweep.progress import SweepProgress
-from trustax.sweep.worker import Job, finished_records, last_record, training_seconds
+from trustax.sweeps.local import LocalEngine, divide_cores
+from trustax.sweeps.pool import Failure, run_jobs
+from trustax.sweeps.progress import SweepProgress
+from trustax.sweeps.worker import Job, finished_records, last_record, training_seconds
 from trustax.training import train
 
 TINY = Run(
@@ -43,11 +44,12 @@ TIMES = {"time/fps", "time/time_elapsed", "time/update_share"}
 SWEEP = """
 import sys
 from pathlib import Path
-from tests.sweep.test_pool import LONG, TINY, job
+from tests.sweeps.test_pool import LONG, TINY, job
 from trustax.runtime.interrupt import Interrupted
-from trustax.sweep.pool import sweep
+from trustax.sweeps.local import LocalEngine
+from trustax.sweeps.pool import run_jobs
 try:
-    sweep([job(Path(sys.argv[1]), "short", TINY), job(Path(sys.argv[1]), "long", LONG)], 2)
+    run_jobs([job(Path(sys.argv[1]), "short", TINY), job(Path(sys.argv[1]), "long", LONG)], LocalEngine(2))
 except Interrupted as stopped:
     print(stopped, file=sys.stderr)
     sys.exit(75)
@@ -58,8 +60,8 @@ def job(folder: Path, name: str, run: Run = TINY) -> Job:
     return Job(title=name, run=run, folder=folder / name)
 
 
-def quiet_sweep(*jobs: Job, **settings: Any) -> list[Failure]:
-    return sweep(jobs, console=Console(file=io.StringIO()), **settings)
+def quiet_sweep(*jobs: Job, num_workers: int | None = None, **settings: Any) -> list[Failure]:
+    return run_jobs(jobs, LocalEngine(num_workers), console=Console(file=io.StringIO()), **settings)
 
 
 def without_times(records: list[dict[str, Any]]) -> list[dict[str, Any]]:

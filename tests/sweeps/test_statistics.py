@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from trustax.paper.statistics import (
+from trustax.sweeps.statistics import (
     Summary,
     bootstrap_interval,
     cohens_d,

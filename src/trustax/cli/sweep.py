@@ -1,0 +1,165 @@
+"""The command `trustax sweep`: a grid from the command line or from a TOML file."""
+
+import dataclasses
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from trustax.algorithms import Algorithm
+from trustax.envs import engine_of
+from trustax.errors import TrustaxError, similar_or_all
+from trustax.paper.tasks import task_of
+from trustax.run import Run
+from trustax.settings import validated
+from trustax.sweeps.grid import Grid
+from trustax.sweeps.options import EngineOptions
+from trustax.sweeps.sweep import digest, run_grid
+
+PICTURE = "curves.png"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """Train every METHOD on every environment with every combination of settings.
+
+    Give any setting of trustax train one or several values: --memory-size 5 10 40 --learning-rate 1e-4 3e-4. A setting
+    applies to the methods that have it. Instead of methods, the name of a TOML file can be given:
+
+        methods = ["mcpo", "ppo"]
+        env_id = ["LunarLander-v3", "CartPole-v1"]
+        memory_size = [5, 10, 40]
+        num_seeds = 5
+
+    Finished runs are not repeated. After an interruption, the same command continues.
+    """
+
+    methods: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="METHOD ...")]
+    """Methods, or one TOML file."""
+    env_id: tuple[str, ...] = ()
+    """Ids of environments."""
+    folder: Path | None = None
+    """The folder of the sweep; by default a folder in runs/ that depends on all settings."""
+    engine: EngineOptions = field(default_factory=EngineOptions)
+
+    def run(self, known: Mapping[str, Algorithm], settings: Mapping[str, Sequence[Any]]) -> None:
+        """Train the grid. `settings` are those that `separate` has found."""
+        methods, env_ids, settings = self._definition(settings)
+        for name in methods:
+            if name not in known:
+                raise TrustaxError(f"there is no method {name!r}; {similar_or_all(name, known, count=1, cutoff=0.6)}")
+        if not env_ids:
+            raise TrustaxError("--env-id is missing; choose one or several, for example --env-id CartPole-v1")
+        for env_id in env_ids:
+            engine_of(env_id)
+        chosen = {name: known[name] for name in methods}
+        grid = Grid(chosen, env_ids, _checked(chosen.values(), settings), _paper_run)
+        folder = self.folder or Path("runs") / f"sweep-{digest(grid)}"
+        result = run_grid(grid, folder, self.engine.make(), Console(stderr=True))
+        if result.finished:
+            Console().print(result.table())
+            result.plot(folder / PICTURE)
+            print(f"results         {folder / 'results.csv'}\nlearning curves {folder / PICTURE}")
+        if result.failures:
+            lines = [f"✗ {failure.job.title}: {failure.reason}" for failure in result.failures]
+            print("\n".join(lines))
+            raise TrustaxError(f"failed runs: {len(lines)}; run the same command to try them again")
+
+    def _definition(self, settings: Mapping[str, Sequence[Any]]) -> tuple[list[str], list[str], dict[str, Any]]:
+        """Methods, environments and settings; options on the command line come before those of the file."""
+        methods, env_ids, read = list(self.methods), list(self.env_id), {}
+        if len(methods) == 1 and methods[0].endswith(".toml"):
+            read = _read(Path(methods[0]))
+            methods = _strings("methods", read.pop("methods", []))
+            env_ids = env_ids or _strings("env_id", read.pop("env_id", []))
+            read.pop("env_id", None)
+        if not methods:
+            raise TrustaxError("give at least one method, for example: trustax sweep mcpo ppo --env-id CartPole-v1")
+        return methods, env_ids, read | dict(settings)
+
+
+def separate(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]:
+    """Separate the options of the sweep itself from the settings of runs, which may have several values.
+
+    >>> separate(["mcpo", "--env-id", "CartPole-v1", "--memory-size", "5", "10"])
+    (['mcpo', '--env-id', 'CartPole-v1'], {'memory_size': [5, 10]})
+    """
+    own = {"env_id", "folder", "help", "h", *(one.name for one in dataclasses.fields(EngineOptions))}
+    kept: list[str] = []
+    settings: dict[str, list[Any]] = {}
+    values: list[Any] | None = None
+    for argument in arguments:
+        if argument.startswith("-") and not _is_number(argument):
+            name, _, value = argument.lstrip("-").partition("=")
+            name = name.replace("-", "_")
+            if name in own:
+                values = None
+            else:
+                values = settings.setdefault(name, [])
+                values += [_parsed(value)] if value else []
+                continue
+        if values is None:
+            kept.append(argument)
+        else:
+            values.append(_parsed(argument))
+    return kept, settings
+
+
+def _checked(methods: Iterable[Algorithm], settings: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Values in the types that the settings require; a value that does not fit raises an error."""
+    kinds: list[Any] = [Run, *map(type, methods)]
+    checked = {}
+    for name, values in settings.items():
+        values = values if isinstance(values, list) else [values]
+        owner = next((kind for kind in kinds if name in {one.name for one in dataclasses.fields(kind)}), None)
+        checked[name] = [value if owner is None else validated(owner, {name: value})[name] for value in values]
+    return checked
+
+
+def _paper_run(algorithm: Algorithm, env_id: str) -> Run:
+    """The run with the paper's settings for its task, if it has this task, as `trustax train` does."""
+    task = task_of(env_id)
+    return Run(algorithm=algorithm, env_id=env_id) if task is None else task.run(algorithm, env_id=env_id)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise TrustaxError(f"there is no file {path}") from None
+    except (OSError, ValueError) as error:
+        raise TrustaxError(f"{path} is not a TOML file: {error}") from error
+
+
+def _strings(name: str, value: Any) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, str) for one in values):
+        raise TrustaxError(f"{name} must be a list of names, not {value!r}")
+    return values
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parsed(text: str) -> Any:
+    """A value as its text reads: 5, 1e-4, true, 64,64 (a tuple) or a name.
+
+    >>> _parsed("5"), _parsed("1e-4"), _parsed("64,64"), _parsed("mean"), _parsed("true")
+    (5, 0.0001, (64, 64), 'mean', True)
+    """
+    if "," in text:
+        return tuple(_parsed(part) for part in text.split(",") if part)
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if not _is_number(text):
+        return text
+    return int(text) if text.lstrip("+-").isdecimal() else float(text)

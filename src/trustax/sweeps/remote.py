@@ -1,0 +1,70 @@
+"""Runs the worker of a job on another node, inside a task of Ray or SLURM."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any
+
+from trustax.runtime.cores import CORES_VARIABLE
+from trustax.runtime.interrupt import EXIT_CODE
+
+STDERR_LIMIT = 65_536
+SECONDS_TO_SAVE = 60.0
+
+
+@dataclass
+class RemoteWorker:
+    """A worker in a subprocess of the task. If the task dies, the worker notices and exits."""
+
+    line: str
+    """the job"""
+    module: str
+    cpus: int
+    settings: dict[str, str] = field(default_factory=dict)
+    """additional environment variables"""
+    _process: Any = field(default=None, repr=False)
+
+    def run(self) -> tuple[int, bytes]:
+        """Train the job to its end; returns the exit code and the end of stderr.
+
+        A worker that another process stopped has saved, so it is started again.
+        """
+        while True:
+            code, stderr = self._run_once()
+            if code not in (EXIT_CODE, -signal.SIGTERM):
+                return code, stderr
+
+    def stop(self) -> None:
+        """Let the worker save and exit."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(SECONDS_TO_SAVE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+    def _run_once(self) -> tuple[int, bytes]:
+        environment = os.environ | {CORES_VARIABLE: str(self.cpus)} | self.settings
+        with tempfile.TemporaryFile() as stderr:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", self.module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                env=environment,
+                start_new_session=True,
+            )
+            try:
+                os.write(self._process.stdin.fileno(), f"{self.line}\n".encode())
+                code = self._process.wait()
+            except BaseException:  # the task is being canceled
+                self.stop()
+                raise
+            finally:
+                self._process.stdin.close()
+            stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - STDERR_LIMIT))
+            return code, stderr.read()

@@ -1,0 +1,131 @@
+"""The results of a sweep: a table with intervals, learning curves, and a tidy table of final returns."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from rich.table import Table
+
+from trustax.errors import TrustaxError
+from trustax.ops.metrics import RETURN, STEP, Record
+from trustax.storage.atomic import write_atomic
+from trustax.storage.journal import read_records
+from trustax.sweeps.grid import Cell
+from trustax.sweeps.pool import Failure
+from trustax.sweeps.statistics import Runs, mean_interval
+from trustax.sweeps.worker import Job, finished_records
+
+if TYPE_CHECKING:
+    import pandas
+
+RESULTS_FILE = "results.csv"
+
+
+class Finished(NamedTuple):
+    """A cell of the grid whose run has finished."""
+
+    cell: Cell
+    job: Job
+    returns: Runs
+    """mean return of the last 100 training episodes of each seed; NaN if no episode has ended"""
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The finished runs of a sweep, and the reasons why others failed."""
+
+    folder: Path
+    finished: list[Finished] = field(repr=False)
+    failures: list[Failure] = field(default_factory=list)
+
+    def table(self) -> Table:
+        """Final returns: one row per method and choice of settings, one column per environment."""
+        env_ids = list(dict.fromkeys(one.cell.env_id for one in self.finished))
+        table = Table("", *env_ids, caption="mean ± standard deviation over seeds [95 % interval of the mean]")
+        for label in dict.fromkeys(one.cell.label for one in self.finished):
+            own = {one.cell.env_id: one.returns for one in self.finished if one.cell.label == label}
+            table.add_row(label, *(_summary(own.get(env_id)) for env_id in env_ids))
+        return table
+
+    def plot(self, path: str | Path) -> None:
+        """Plot the learning curves, with their spread over seeds."""
+        from trustax.plotting.curves import plot_curves
+
+        several = len({one.cell.env_id for one in self.finished}) > 1
+        curves = {
+            f"{one.cell.label} {one.cell.env_id}" if several else one.cell.label: _records_of(one)
+            for one in self.finished
+        }
+        if not curves:
+            raise TrustaxError("no run of the sweep has finished, so there is nothing to plot")
+        title = ", ".join(dict.fromkeys(one.cell.env_id for one in self.finished))
+        plot_curves(curves, Path(path), title=title)
+
+    def rows(self) -> list[dict[str, str | int | float]]:
+        """The final return of every learner, as rows of a tidy table."""
+        return [
+            {
+                "label": one.cell.label,
+                "env_id": one.cell.env_id,
+                "seed": one.job.run.seeds[learner],
+                "return": float(value),
+                "run": one.job.folder.name,
+            }
+            for one in self.finished
+            for learner, value in zip(one.cell.learners, one.returns, strict=True)
+        ]
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The final return of every learner as a tidy table."""
+        try:
+            import pandas
+        except ImportError:
+            raise TrustaxError("SweepResult.to_pandas needs pandas: pip install pandas") from None
+        return pandas.DataFrame(self.rows())
+
+    def save(self) -> Path:
+        """Write the final returns to `results.csv` in the sweep's folder."""
+        text = io.StringIO()
+        rows = self.rows()
+        writer = csv.DictWriter(text, fieldnames=["label", "env_id", "seed", "return", "run"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        path = self.folder / RESULTS_FILE
+        write_atomic(path, text.getvalue())
+        return path
+
+
+def collect(folder: Path, jobs: Sequence[tuple[Job, list[Cell]]], failures: Sequence[Failure]) -> SweepResult:
+    """Read the results of the finished jobs from their folders."""
+    finished = []
+    for job, cells in jobs:
+        records = finished_records(job.run, job.folder)
+        if records:
+            last = np.array(records[-1][RETURN], dtype=float)
+            finished += [Finished(cell, job, last[cell.learners.start : cell.learners.stop]) for cell in cells]
+    return SweepResult(folder, finished, list(failures))
+
+
+def _records_of(one: Finished) -> list[Record]:
+    """The learning curve of a cell: the records of its run, restricted to its learners."""
+    learners = one.cell.learners
+    return [
+        {STEP: record[STEP], RETURN: record[RETURN][learners.start : learners.stop]}
+        for record in read_records(one.job.folder)
+    ]
+
+
+def _summary(returns: Runs | None) -> str:
+    if returns is None:
+        return "failed"
+    returns = returns[np.isfinite(returns)]
+    if not len(returns):
+        return "no episode ended"
+    low, high = mean_interval(returns)
+    mean, std = returns.mean(), returns.std()
+    digits = 1 if abs(mean) >= 10 else 3
+    return f"{mean:.{digits}f} ± {std:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"

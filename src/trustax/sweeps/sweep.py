@@ -1,0 +1,87 @@
+"""`sweep`: train every method on every environment with every combination of settings, wherever an engine runs."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from trustax.algorithms import ALGORITHMS, Algorithm, name_of
+from trustax.errors import TrustaxError
+from trustax.run import Run, to_json
+from trustax.sweeps.engines import Engine, make_engine
+from trustax.sweeps.grid import Cell, Grid
+from trustax.sweeps.pool import run_jobs
+from trustax.sweeps.results import SweepResult, collect
+from trustax.sweeps.worker import Job, finished_records
+
+
+def sweep(
+    methods: str | Algorithm | Iterable[str | Algorithm],
+    env_ids: str | Iterable[str],
+    *,
+    folder: str | Path,
+    engine: str | Engine = "local",
+    quiet: bool = False,
+    **settings: Any,
+) -> SweepResult:
+    """Train every method on every environment with every combination of settings.
+
+    Finished runs are not repeated: after an interruption, the same call continues.
+
+    Args:
+        methods: algorithms, by name or as objects with settings.
+        env_ids: ids of environments.
+        folder: the folder for the run folders and `results.csv`.
+        engine: "local", "ray", "slurm", or an engine with options, for example `RayEngine(address="auto")`.
+        quiet: do not show progress.
+        settings: settings of `Run` and of the algorithms; a list gives several values to combine, for example
+            `memory_size=[5, 10, 40]`. A setting applies to the methods that have it.
+    """
+    grid = Grid(_named(methods), [env_ids] if isinstance(env_ids, str) else list(env_ids), _as_lists(settings))
+    console = Console(stderr=True, quiet=quiet)
+    return run_grid(grid, Path(folder), make_engine(engine) if isinstance(engine, str) else engine, console)
+
+
+def run_grid(grid: Grid, folder: Path, engine: Engine, console: Console) -> SweepResult:
+    """Train the runs of a grid that are not finished, and collect the results of all."""
+    jobs = [(_job(run, cells, folder), cells) for run, cells in grid.expand()]
+    missing = [job for job, _ in jobs if finished_records(job.run, job.folder) is None]
+    failures = run_jobs(missing, engine, folder.name, console=console) if missing else []
+    result = collect(folder, jobs, failures)
+    result.save()
+    return result
+
+
+def digest(grid: Grid) -> str:
+    """Eight hexadecimal digits that depend on all runs of a grid."""
+    definition = json.dumps([to_json(run) for run, _ in grid.expand()], sort_keys=True)
+    return hashlib.sha256(definition.encode()).hexdigest()[:8]
+
+
+def _job(run: Run, cells: Sequence[Cell], folder: Path) -> Job:
+    """The job of a run. Its folder is named after what it trains, and has a hash of all its settings."""
+    definition = json.dumps(to_json(run), sort_keys=True).encode()
+    label = cells[0].label if len(cells) == 1 else f"{cells[0].label.split()[0]} × {len(cells)}"
+    name = "-".join(re.findall(r"[A-Za-z0-9.]+", f"{run.env_id} {label}"))
+    unique = hashlib.sha256(definition).hexdigest()[:8]
+    return Job(title=f"{label} · {run.env_id} · {unique}", run=run, folder=folder / f"{name}__{unique}")
+
+
+def _named(methods: str | Algorithm | Iterable[str | Algorithm]) -> Mapping[str, Algorithm]:
+    given = [methods] if isinstance(methods, str | Algorithm) else list(methods)
+    named: dict[str, Algorithm] = {}
+    for method in given:
+        algorithm = ALGORITHMS.find(method)() if isinstance(method, str) else method
+        name = method if isinstance(method, str) else name_of(algorithm)
+        if name in named:
+            raise TrustaxError(f"the sweep has {name} twice; give several values of its settings instead")
+        named[name] = algorithm
+    return named
+
+
+def _as_lists(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
+    return {name: list(value) if isinstance(value, list | range) else [value] for name, value in settings.items()}

@@ -1,0 +1,94 @@
+"""A grid becomes as few runs as possible, and every cell of it is found again in the results."""
+
+import pytest
+
+from trustax.algorithms import MCPO, PPO
+from trustax.cli.sweep import Sweep, separate
+from trustax.errors import TrustaxError
+from trustax.run import Run
+from trustax.sweeps.grid import Grid
+from trustax.sweeps.options import EngineOptions
+from trustax.sweeps.sweep import digest
+
+METHODS = {"mcpo": MCPO(), "ppo": PPO()}
+
+
+def test_settings_that_learners_can_differ_in_share_a_run() -> None:
+    grid = Grid(METHODS, ["A-v0"], {"learning_rate": [1e-4, 1e-3], "memory_size": [5, 10], "num_seeds": [3]})
+    runs = grid.expand()
+    assert [run.algorithm_name for run, _ in runs] == ["mcpo", "mcpo", "ppo"]
+    assert all(run.num_seeds == 6 and list(run.seeds) == [0, 1, 2, 0, 1, 2] for run, _ in runs)
+    assert runs[2][0].algorithm.learning_rate == (1e-4,) * 3 + (1e-3,) * 3
+    assert [(cell.label, cell.learners) for cell in runs[1][1]] == [
+        ("mcpo learning_rate=0.0001 memory_size=10", range(0, 3)),
+        ("mcpo learning_rate=0.001 memory_size=10", range(3, 6)),
+    ]
+
+
+def test_a_setting_applies_to_the_methods_that_have_it() -> None:
+    labels = [cell.label for _, cells in Grid(METHODS, ["A-v0"], {"memory_size": [5, 10]}).expand() for cell in cells]
+    assert labels == ["mcpo memory_size=5", "mcpo memory_size=10", "ppo"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"memory_sizes": [5]}, "memory_size"),
+        ({"memory_size": []}, "memory_size has no value"),
+        ({"memory_size": [5, 5]}, "twice"),
+        ({"num_seeds": [1, 2]}, "one value"),
+        ({"memory_size": [0]}, "memory_size must be"),
+    ],
+)
+def test_mistakes_are_refused(settings: dict[str, list[int]], message: str) -> None:
+    with pytest.raises(TrustaxError, match=message):
+        Grid(METHODS, ["A-v0"], settings).expand()
+
+
+def test_a_grid_has_the_same_digest_only_if_it_has_the_same_runs() -> None:
+    grids = [Grid(METHODS, ["A-v0"], {"memory_size": [5]}), Grid(METHODS, ["A-v0"], {"memory_size": [6]})]
+    assert digest(grids[0]) == digest(Grid(METHODS, ["A-v0"], {"memory_size": [5]})) != digest(grids[1])
+
+
+def test_options_of_the_sweep_are_separated_from_settings() -> None:
+    own, settings = separate(
+        [
+            "ppo",
+            "mcpo",
+            "--env-id",
+            "A",
+            "B",
+            "--jobs",
+            "2",
+            "--num-seeds=3",
+            "--hidden-sizes",
+            "64,64",
+            "8,",
+            "--x",
+            "-1",
+        ]
+    )
+    assert own == ["ppo", "mcpo", "--env-id", "A", "B", "--jobs", "2"]
+    assert settings == {"num_seeds": [3], "hidden_sizes": [(64, 64), (8,)], "x": [-1]}
+
+
+def test_a_file_defines_a_sweep_and_options_take_precedence(tmp_path) -> None:
+    path = tmp_path / "sweep.toml"
+    path.write_text('methods = ["ppo"]\nenv_id = "A-v0"\nnum_seeds = 5\nclip_range = [0.1, 0.2]\n')
+    methods, env_ids, settings = Sweep(methods=(str(path),))._definition({"num_seeds": [2]})
+    assert (methods, env_ids) == (["ppo"], ["A-v0"])
+    assert settings == {"num_seeds": [2], "clip_range": [0.1, 0.2]}
+
+
+def test_an_option_of_another_engine_is_refused() -> None:
+    with pytest.raises(TrustaxError, match="--address is no option of the engine local"):
+        EngineOptions(address="auto").make()
+    with pytest.raises(TrustaxError, match="--jobs must be at least 1, not 0"):
+        EngineOptions(jobs=0).make()
+    with pytest.raises(TrustaxError, match="no engine for sweeps 'rya'; did you mean ray"):
+        EngineOptions(engine="rya").make()
+
+
+def test_repeated_seeds_divide_the_learners() -> None:
+    with pytest.raises(TrustaxError, match="does not divide"):
+        Run(algorithm=PPO(), env_id="A-v0", num_seeds=3, repeat_seeds=2)
