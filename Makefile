@@ -15,7 +15,7 @@ test: $(VENV)/.ready
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 quick: $(VENV)/.ready
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not pages"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not pages and not engines"
 
 # The arithmetic once more, as on a processor without AVX-512 and as XLA optimizes it for users.
 avx2: export XLA_FLAGS := --xla_cpu_max_isa=AVX2 --xla_backend_optimization_level=3 \

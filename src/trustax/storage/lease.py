@@ -77,6 +77,18 @@ def is_lease(name: str) -> bool:
     return re.fullmatch(r"lease\.[1-9][0-9]{0,8}", name) is not None
 
 
+def has_leases(folder: Path) -> bool:
+    return bool(_numbers(folder))
+
+
+def holder_of(folder: Path) -> str | None:
+    """The host of the newest lease; None if there is no lease."""
+    with contextlib.suppress(TrustaxError, ValueError, TypeError, KeyError, RecursionError):
+        numbers = _numbers(folder)
+        return str(json.loads(_content(_path(folder, max(numbers))) or b"")["host"])[:60] if numbers else None
+    return None
+
+
 def _path(folder: Path, number: int) -> Path:
     return folder / f"lease.{number}"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trustax.errors import TrustaxError
-from trustax.storage.lease import Lease
+from trustax.storage.lease import Lease, has_leases
 
 try:
     import fcntl
@@ -47,11 +47,12 @@ def locked(folder: Path, patience: float = PATIENCE, lease: bool = False) -> Ite
     """Hold the lock of a run's folder; raise an error if another process still holds it after `patience` seconds.
 
     The folder is created if needed, and removed again if it stays empty. With `lease`, or without locks on the file
-    system, the folder also gets a lease.
+    system, the folder also gets a lease. A lease takes the run over from an earlier lease even if the earlier process
+    still holds the lock: it may hang, or be on a node that was thought dead, and can write no more.
     """
     with contextlib.ExitStack() as stack:
         created = _create(folder)
-        descriptor = None if fcntl is None else _open_and_lock(folder, time.monotonic() + patience)
+        descriptor = None if fcntl is None else _open_and_lock(folder, time.monotonic() + patience, take_over=lease)
         if descriptor is not None:
             stack.callback(os.close, descriptor)
         if created:
@@ -80,8 +81,11 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _open_and_lock(folder: Path, deadline: float) -> int | None:
-    """The descriptor of the locked folder; None if the file system has no locks."""
+def _open_and_lock(folder: Path, deadline: float, take_over: bool = False) -> int | None:
+    """The descriptor of the locked folder; None if the file system has no locks.
+
+    With `take_over`, a folder that another process has locked and has a lease on is opened without the lock.
+    """
     while True:
         descriptor = _open_folder(folder)
         try:
@@ -90,6 +94,8 @@ def _open_and_lock(folder: Path, deadline: float) -> int | None:
                 return descriptor
         except BlockingIOError:
             if time.monotonic() >= deadline:
+                if take_over and has_leases(folder):
+                    return descriptor
                 holder = _holder(descriptor)
                 os.close(descriptor)
                 message = f"{folder} is being trained by another process{holder}; wait until it ends"

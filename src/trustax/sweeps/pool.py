@@ -16,6 +16,7 @@ from rich.console import Console
 from trustax.errors import TrustaxError
 from trustax.ops.metrics import STEP, Record
 from trustax.runtime.interrupt import Interrupted, InterruptGuard
+from trustax.storage.lease import holder_of
 from trustax.sweeps.engines import Attempt, Engine
 from trustax.sweeps.local import LocalEngine
 from trustax.sweeps.progress import SweepProgress
@@ -88,16 +89,22 @@ class _Pool:
 
     def _start_jobs(self) -> None:
         while self._waiting and self._engine.has_room():
-            job = self._waiting.popleft()
-            self._progress.start(job, _completed_steps(job))
-            self._attempts.append(self._engine.start(job, self._worker))
+            attempt = self._engine.start(self._waiting.popleft(), self._worker)
+            self._attempts.append(attempt)
+            if not attempt.job.lease:
+                self._progress.start(attempt.job, _completed_steps(attempt.job))
 
     def _poll(self) -> None:
         for attempt in list(self._attempts):
             ended = attempt.ended()  # checked before reading, so that the last record is not missed
             record = last_record(attempt.job.folder)
+            node = holder_of(attempt.job.folder) if attempt.job.lease else None
+            if not self._progress.is_shown(attempt.job):
+                if not (ended or node):
+                    continue  # the job waits for a node
+                self._progress.start(attempt.job, _completed_steps(attempt.job))
             if record is not None:
-                self._progress.update(attempt.job, record)
+                self._progress.update(attempt.job, record, node)
             if ended:
                 self._attempts.remove(attempt)
                 self._finish(attempt, record)

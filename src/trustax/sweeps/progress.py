@@ -19,7 +19,7 @@ from trustax.sweeps.worker import Job
 
 SECONDS_BETWEEN_LINES = 60.0
 SECONDS_OF_RECENT_RATE = 60.0
-NO_FIELDS: dict[str, Any] = {"steps": "", "rate": "", "returns": "", "left": ""}
+NO_FIELDS: dict[str, Any] = {"node": "", "steps": "", "rate": "", "returns": "", "left": ""}
 
 
 class SweepProgress:
@@ -71,8 +71,11 @@ class SweepProgress:
         )
         self._began[job.title] = self._clock()
 
-    def update(self, job: Job, record: Mapping[str, Any]) -> None:
-        """Update the bar of a run from its newest record."""
+    def is_shown(self, job: Job) -> bool:
+        return job.title in self._running
+
+    def update(self, job: Job, record: Mapping[str, Any], node: str | None = None) -> None:
+        """Update the bar of a run from its newest record; `node` is where it runs, if not on this machine."""
         steps = int(record[STEP])
         bar = self._running[job.title]
         task = self._task(bar)
@@ -80,7 +83,7 @@ class SweepProgress:
             return
         self._steps[job.title] = steps * job.run.num_seeds
         self._bars.update(bar, completed=steps)
-        self._bars.update(bar, **_fields(task, record))
+        self._bars.update(bar, **_fields(task, record), node=node or "")
         self._refresh()
 
     def refresh(self) -> None:
@@ -145,7 +148,13 @@ def _bars(console: Console, clock: Callable[[], float]) -> Progress:
         BarColumn(bar_width=None, complete_style="cyan", finished_style="green"),
         *(
             TextColumn(f"{{task.fields[{name}]}}", style=style, markup=False)
-            for name, style in (("steps", "default"), ("rate", "dim"), ("returns", "bold"), ("left", "dim"))
+            for name, style in (
+                ("node", "dim"),
+                ("steps", "default"),
+                ("rate", "dim"),
+                ("returns", "bold"),
+                ("left", "dim"),
+            )
         ),
         console=console,
         expand=True,

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -64,6 +65,7 @@ class RayEngine:
         return True
 
     def start(self, job: Job, worker: str) -> "RayAttempt":
+        job = replace(job, lease=True)
         task = ray.remote(_train).options(
             num_cpus=self._cpus, num_gpus=self._gpus, max_retries=-1, name=f"trustax {job.title}"
         )

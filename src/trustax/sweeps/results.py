@@ -45,7 +45,7 @@ class SweepResult:
     def table(self) -> Table:
         """Final returns: one row per method and choice of settings, one column per environment."""
         env_ids = list(dict.fromkeys(one.cell.env_id for one in self.finished))
-        table = Table("", *env_ids, caption="mean ± standard deviation over seeds [95 % interval of the mean]")
+        table = Table("", *env_ids, caption="mean ± std over seeds [95 % interval of the mean]")
         for label in dict.fromkeys(one.cell.label for one in self.finished):
             own = {one.cell.env_id: one.returns for one in self.finished if one.cell.label == label}
             table.add_row(label, *(_summary(own.get(env_id)) for env_id in env_ids))
@@ -53,17 +53,14 @@ class SweepResult:
 
     def plot(self, path: str | Path) -> None:
         """Plot the learning curves, with their spread over seeds."""
-        from trustax.plotting.curves import plot_curves
+        from trustax.plotting.tasks import plot_tasks
 
-        several = len({one.cell.env_id for one in self.finished}) > 1
-        curves = {
-            f"{one.cell.label} {one.cell.env_id}" if several else one.cell.label: _records_of(one)
-            for one in self.finished
-        }
-        if not curves:
+        if not self.finished:
             raise TrustaxError("no run of the sweep has finished, so there is nothing to plot")
-        title = ", ".join(dict.fromkeys(one.cell.env_id for one in self.finished))
-        plot_curves(curves, Path(path), title=title)
+        tasks: dict[str, dict[str, list[Record]]] = {}
+        for one in self.finished:
+            tasks.setdefault(one.cell.env_id, {})[one.cell.label] = _records_of(one)
+        plot_tasks(tasks, Path(path))
 
     def rows(self) -> list[dict[str, str | int | float]]:
         """The final return of every learner, as rows of a tidy table."""

@@ -4,6 +4,7 @@ A job that is preempted or reaches its time limit saves, is queued again and res
 """
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -68,6 +69,7 @@ class SlurmEngine:
         return True
 
     def start(self, job: Job, worker: str) -> "SlurmAttempt":
+        job = replace(job, lease=True)
         if self._executor is None:
             self._executor = self._make_executor(job.folder.parent / LOGS)
             self._batch.enter_context(self._executor.batch())

@@ -65,7 +65,8 @@ def digest(grid: Grid) -> str:
 def _job(run: Run, cells: Sequence[Cell], folder: Path) -> Job:
     """The job of a run. Its folder is named after what it trains, and has a hash of all its settings."""
     definition = json.dumps(to_json(run), sort_keys=True).encode()
-    label = cells[0].label if len(cells) == 1 else f"{cells[0].label.split()[0]} × {len(cells)}"
+    shared = [word for word in cells[0].label.split() if all(word in cell.label.split() for cell in cells)]
+    label = " ".join(shared) + (f" × {len(cells)}" if len(cells) > 1 else "")
     name = "-".join(re.findall(r"[A-Za-z0-9.]+", f"{run.env_id} {label}"))
     unique = hashlib.sha256(definition).hexdigest()[:8]
     return Job(title=f"{label} · {run.env_id} · {unique}", run=run, folder=folder / f"{name}__{unique}")

@@ -19,11 +19,11 @@ from trustax.errors import TrustaxError
 from trustax.ops.metrics import STEP, Record
 from trustax.run import Run, from_json, read_run, to_json
 from trustax.runtime.interrupt import EXIT_CODE, Interrupted
+from trustax.runtime.loop import TrainingLoop
 from trustax.storage.history import checkpoint_path, newest_valid
 from trustax.storage.journal import METRICS_FILE, read_records
 from trustax.storage.reading import open_regular
 from trustax.storage.records import parse_record
-from trustax.training import train
 
 CHECKPOINT_SECONDS = 0.0
 """Save as often as allowed: saving takes at most a twentieth of the time. A kill therefore loses one iteration, or 19
@@ -39,6 +39,8 @@ class Job:
     folder: Path
     notes: dict[str, Any] = field(default_factory=dict)
     """JSON values for the `on_finish` callback"""
+    lease: bool = False
+    """whether the folder is on a file system that several machines share, so that attempts need leases"""
 
     @property
     def steps(self) -> int:
@@ -47,7 +49,13 @@ class Job:
 
     def to_line(self) -> str:
         return json.dumps(
-            {"title": self.title, "run": to_json(self.run), "folder": str(self.folder), "notes": self.notes}
+            {
+                "title": self.title,
+                "run": to_json(self.run),
+                "folder": str(self.folder),
+                "notes": self.notes,
+                "lease": self.lease,
+            }
         )
 
     @classmethod
@@ -58,6 +66,7 @@ class Job:
             run=from_json(values["run"]),
             folder=Path(values["folder"]),
             notes=values["notes"],
+            lease=values["lease"],
         )
 
 
@@ -68,9 +77,7 @@ def work(on_finish: Callable[[Job, Sequence[Record]], None] | None = None) -> No
     try:
         records: Sequence[Record] | None = finished_records(job.run, job.folder)
         if records is None:
-            records = train(
-                job.run, run_dir=job.folder, resume=True, checkpoint_seconds=CHECKPOINT_SECONDS, quiet=True
-            ).records
+            records = _train(job)
         if on_finish:
             on_finish(job, records)
     except TrustaxError as error:
@@ -78,6 +85,21 @@ def work(on_finish: Callable[[Job, Sequence[Record]], None] | None = None) -> No
         sys.exit(2)
     except Interrupted:
         sys.exit(EXIT_CODE)
+
+
+def _train(job: Job) -> Sequence[Record]:
+    loop = TrainingLoop(
+        job.run,
+        run_dir=job.folder,
+        resume=True,
+        checkpoint_seconds=CHECKPOINT_SECONDS,
+        quiet=True,
+        lease=job.lease,
+    )
+    with loop:
+        for _ in loop:
+            pass
+    return loop.records
 
 
 def finished_records(run: Run, folder: Path) -> Sequence[Record] | None:

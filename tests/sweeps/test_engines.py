@@ -1,0 +1,75 @@
+"""Sweeps on Ray and submitit end as on this machine, also if a process thought dead wakes up again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from reliability.sweeps import disturbed_sweep, every_step_once, hashes, start_sweep, wait_for
+
+from tests.sweeps.test_pool import LONG, job, num_saved
+from trustax.run import from_json
+from trustax.storage.lease import has_leases
+from trustax.sweeps.engines import make_engine
+from trustax.sweeps.pool import run_jobs
+from trustax.sweeps.worker import Job
+
+NUM_RUNS, NUM_ITERATIONS = 2, 60
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("local") / "sweep"
+    assert start_sweep(folder, "", NUM_RUNS, NUM_ITERATIONS).wait(timeout=600) == 0
+    return folder
+
+
+@pytest.mark.engines
+def test_a_sweep_whose_node_is_killed_goes_on_elsewhere(undisturbed: Path, tmp_path: Path) -> None:
+    assert disturbed_sweep(tmp_path / "sweep", NUM_RUNS, NUM_ITERATIONS, num_kills=1, num_nodes=1) == 1
+    assert hashes(tmp_path / "sweep") == hashes(undisturbed)
+    assert every_step_once(tmp_path / "sweep", NUM_ITERATIONS)
+    assert not list(tmp_path.glob("sweep/*/lease.*"))
+
+
+@pytest.mark.engines
+def test_submitit_runs_a_sweep(undisturbed: Path, tmp_path: Path) -> None:
+    runs = [json.loads(path.read_text()) for path in sorted(undisturbed.glob("*/run.json"))]
+    jobs = [
+        Job(title=path.parent.name, run=from_json(run), folder=tmp_path / path.parent.name)
+        for path, run in zip(sorted(undisturbed.glob("*/run.json")), runs, strict=True)
+    ]
+    assert run_jobs(jobs, make_engine("slurm", cluster="local")) == []
+    assert hashes(tmp_path) == hashes(undisturbed)
+
+
+def test_a_process_that_was_thought_dead_writes_no_more(tmp_path: Path) -> None:
+    """The first attempt stops in the middle, a second one finishes the run, and then the first one wakes up."""
+    own = replace(job(tmp_path, "run", LONG), lease=True)
+    first = start_worker(own.to_line())
+    wait_for(lambda: num_saved(own.folder) > 1)
+    os.kill(first.pid, signal.SIGSTOP)
+    second = start_worker(own.to_line())
+    assert second.wait(timeout=600) == 0
+    finished = (own.folder / "metrics.jsonl").read_bytes()
+    os.kill(first.pid, signal.SIGCONT)
+    assert first.wait(timeout=600) == 2
+    for process in (first, second):
+        with process:
+            assert (b"taken over by a later attempt" in process.communicate()[1]) == (process is first)
+    assert (own.folder / "metrics.jsonl").read_bytes() == finished
+    assert not has_leases(own.folder)
+
+
+def start_worker(line: str) -> "subprocess.Popen[bytes]":
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trustax.sweeps.worker"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    process.stdin.write(f"{line}\n".encode())
+    process.stdin.flush()
+    return process
