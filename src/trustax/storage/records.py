@@ -106,7 +106,7 @@ class FileRecords(Records):
             file.seek(chunk * CHUNK)
             content, start = file.read(CHUNK), 0
             for _ in range(index - self._lines_before[chunk]):
-                start = content.index(b"\n", start) + 1
+                start = content.find(b"\n", start) + 1 or len(content)  # shorter if the file was cut in the meantime
             file.seek(chunk * CHUNK + start)
             line = file.readline(LINE_LIMIT)
         record = self._parse(line, index + 1)
