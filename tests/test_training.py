@@ -368,7 +368,7 @@ def test_a_folder_that_is_no_run_folder_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_deleted_during_the_run_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    with pytest.raises(tx.TrustaxError, match="run was deleted or moved while it was trained"):
+    with pytest.raises(tx.TrustaxError, match="run was moved or deleted during training"):
         tx.train(small(), "CartPole-v1", run_dir=folder, callbacks=[lambda _: shutil.rmtree(folder, True)], **SMALL)
     assert not folder.exists()
 

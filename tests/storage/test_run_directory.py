@@ -10,13 +10,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from reliability.made import RUN, make_run, resumed
+from reliability.made import RUN, StillEnvironment, make_run, resumed, state_at
 from reliability.mutations import Mutation, many_layers, many_seeds
 
 import trustax as tx
 from trustax.run import RUN_FILE, read_run
 from trustax.storage.history import checkpoint_path, prune
 from trustax.storage.manifest import ARRAYS, MANIFEST, content_digest
+from trustax.storage.run_directory import RunDirectory
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +118,13 @@ def test_a_small_header_costs_little(folder: Path, mutation: Mutation, kind: str
     with pytest.raises(tx.TrustaxError, match=r"holds no (run|agent): |array .* is .*, expected"):
         tx.load(folder if kind == "run" else checkpoint)
     assert time.process_time() - began < 2
+
+
+def test_nothing_is_saved_to_a_folder_that_was_emptied(folder: Path) -> None:
+    directory = RunDirectory(folder, RUN, StillEnvironment(), checkpoint_seconds=0.0)
+    directory.open(resume=True)
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(tx.TrustaxError, match=r"has lost its run\.json during training"):
+        directory.save(state_at(RUN, 5))
+    assert not list(folder.iterdir())

@@ -102,7 +102,7 @@ class RunDirectory:
         if self.folder is None:
             return None
         if not (self.folder / RUN_FILE).exists():
-            raise TrustaxError(f"{self.folder} was deleted or moved while it was trained; train again in a new folder")
+            raise TrustaxError(f"{self.folder} has lost its {RUN_FILE} during training; train again in a new folder")
         start = time.monotonic()
         if before is not None:
             before()
