@@ -172,6 +172,14 @@ def test_records_in_a_file_are_found_by_their_index(tmp_path: Path, monkeypatch:
                 records[59]
 
 
+def test_a_line_without_an_end_is_refused_before_the_whole_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / METRICS_FILE).write_text(f"{json.dumps(metrics(8))}\n")
+    os.truncate(tmp_path / METRICS_FILE, 10 * 2**40)  # takes no space on the disk
+    for use in (len, list):
+        with pytest.raises(TrustaxError, match="a line is longer than"):
+            use(read_records(tmp_path))
+
+
 def test_records_in_memory_keep_their_numbers_and_types() -> None:
     expected = [
         {"time/total_timesteps": 8, "loss": 0.1, "returns": [None, 2.0], "counts": [1, 2], "none": []},

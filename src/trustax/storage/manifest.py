@@ -55,7 +55,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
         content = read_limited(path, MANIFEST_SIZE_LIMIT, follow_links=False)
-        manifest = json.loads(content, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
+        manifest = json.loads(
+            str(content, "utf-8"), object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant
+        )
         _check_fields(path, manifest)
         digest = content_digest({name: value for name, value in manifest.items() if name != "manifest_sha256"})
     except OSError as error:

@@ -51,7 +51,7 @@ def read_limited(path: Path, limit: int, follow_links: bool = True) -> bytes:
 
 def read_json(path: Path, limit: int = JSON_LIMIT) -> Any:
     """Read a JSON file; raise a ValueError or RecursionError if it is not one."""
-    return json.loads(read_limited(path, limit))
+    return json.loads(str(read_limited(path, limit), "utf-8"))
 
 
 def complete_lines(file: io.BufferedReader, end: int, limit: int = LINE_LIMIT) -> Iterator[bytes]:

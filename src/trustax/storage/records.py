@@ -1,5 +1,6 @@
 """The records of a run as sequences that take little memory: in a file, or in arrays of numbers."""
 
+import errno
 import io
 import json
 import math
@@ -91,11 +92,14 @@ class FileRecords(Records):
                 yield self._parse(line, number), end
 
     def _count_lines(self) -> int:
-        count = 0
+        count, line_start = 0, 0
         with _opened(self._path) as file:
             for start in range(0, self._size, CHUNK):
                 self._lines_before.append(count)
-                count += file.read(min(CHUNK, self._size - start)).count(b"\n")
+                if found := file.read(min(CHUNK, self._size - start)).count(b"\n"):
+                    count, line_start = count + found, start
+                elif start - line_start > LINE_LIMIT:
+                    raise OSError(errno.EFBIG, f"a line is longer than {LINE_LIMIT} bytes")
         return count
 
     def _read(self, index: int) -> Record:
@@ -186,7 +190,7 @@ def to_line(record: Record) -> bytes:
 def parse_record(line: bytes) -> Record:
     """Read a line of `metrics.jsonl`; raise a ValueError if it is not a JSON object of numbers with its step."""
     try:
-        record = json.loads(line)
+        record = json.loads(str(line, "utf-8"))
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict) or not isinstance(record.get(STEP), int):
