@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete, Space, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from gymnasium.vector.utils import concatenate, create_empty_array
 
 from .atari import GAME_OVER, SCORE
@@ -124,10 +124,13 @@ def require_observation(space: Space, value: Any, index: int, name: str = "obser
                 got = f"the keys {', '.join(map(repr, found))}" if found else f"a {type(value).__name__}"
                 raise FaultyEnvError(index, f"{name} lacks {key!r}; expected {one_line(space)}, got {got}")
             require_observation(part, found[key], index, f"{name}[{key!r}]")
-    elif isinstance(space, Box | MultiBinary | MultiDiscrete) and (shape := np.shape(value)) != space.shape:
-        raise FaultyEnvError(index, f"{name} has the shape {shape}, but its space has {space.shape}")
-    elif value is None:
-        raise FaultyEnvError(index, f"{name} is None, which is not in {one_line(space)}")
+    elif isinstance(space, Box | MultiBinary | MultiDiscrete | Discrete):
+        array = np.asarray(value)
+        if array.shape != space.shape and value is not None:
+            raise FaultyEnvError(index, f"{name} has the shape {array.shape}, but its space has {space.shape}")
+        if not np.can_cast(array.dtype, np.dtype(space.dtype), "same_kind"):
+            kind = "None" if value is None else f"of dtype {array.dtype}"
+            raise FaultyEnvError(index, f"{name} is {kind}, but its space has the dtype {space.dtype}")
     return value
 
 
