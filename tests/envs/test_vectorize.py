@@ -1,6 +1,7 @@
 """The environments in JAX against Gymnasium's, and `VectorizedJaxEnv` with custom environments."""
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -185,8 +186,11 @@ class Sloppy(NamedTuple):
     reward: tuple[int, ...] = ()
     spec: EnvSpec = EnvSpec((1,), DiscreteActions(2))
     time_limit: int | None = 5
+    quits: bool = False
 
     def reset(self, key: Any) -> Any:
+        if self.quits:
+            sys.exit(0)
         return {"left": jnp.array(3)}
 
     def step(self, state: Any, action: Any) -> Any:
@@ -206,6 +210,7 @@ class Sloppy(NamedTuple):
         ),
         ({"observation": (2,)}, "Sloppy.observe returns the shape (2,), but its spec declares (1,)"),
         ({"reward": (1,)}, "Sloppy.step must return a scalar reward, not an array of shape (1,)"),
+        ({"quits": True}, "Sloppy raised SystemExit: 0"),
     ],
 )
 def test_inconsistent_functions_raise_a_one_line_error(fault: dict[str, Any], message: str) -> None:

@@ -80,6 +80,13 @@ class DrawnJaxEnv(JaxEnv, Protocol):
 
 def validate(definition: JaxEnv) -> None:
     """Raise an error if the functions do not fit together, with a clearer message than the compiler's."""
+    try:
+        _validate(definition)
+    except SystemExit as error:  # an environment must not end the program
+        raise TrustaxError(f"{type(definition).__name__} raised SystemExit: {error}") from error
+
+
+def _validate(definition: JaxEnv) -> None:
     name, spec = type(definition).__name__, definition.spec
     zeros = jnp.zeros(spec.actions.shape, jnp.float32 if isinstance(spec.actions, BoxActions) else jnp.int32)
     state = jax.eval_shape(definition.reset, jax.random.key(0))
