@@ -92,7 +92,7 @@ def _play(make_env: partial[FailingEnv], workers: Workers) -> tuple[str, float, 
     if len(said) != 1:
         raise ProblemError(f"expected one message, got {said}")
     assert environment is not None
-    return *said[0], environment.restarts or 0
+    return *said[0], environment.restarts
 
 
 def try_killed_parent() -> None:

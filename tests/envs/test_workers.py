@@ -55,7 +55,7 @@ def test_every_failure_is_handled() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_with_workers_is_the_same_run(tmp_path: Any) -> None:
+def test_a_run_with_workers_is_the_same_run() -> None:
     settings: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 512, "quiet": True}
     algorithm = tx.PPO(num_epochs=2, num_minibatches=4, hidden_sizes=(8,))
     alone, divided = (
@@ -64,4 +64,4 @@ def test_a_run_with_workers_is_the_same_run(tmp_path: Any) -> None:
     )
     for one, other in zip(alone.records, divided.records, strict=True):
         for name in ("rollout/ep_rew_mean", "train/loss", "env/restarts"):
-            assert one[name] == other[name]
+            assert one[name] == other[name], name

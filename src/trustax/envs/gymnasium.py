@@ -45,7 +45,11 @@ class GymnasiumHost:
                 self._copies = WorkerCopies(env, count, workers)
             else:
                 self._copies = Copies([wrapper(copy) for copy in make_copies(env, count)])
-        self.spec = spec_of(self._name, self._copies.observation_space, self._copies.action_space)
+        try:
+            self.spec = spec_of(self._name, self._copies.observation_space, self._copies.action_space)
+        except TrustaxError:
+            self.close()
+            raise
 
     def reset(self, start: int = 0) -> np.ndarray:
         _, num_envs = self._axes
@@ -64,9 +68,9 @@ class GymnasiumHost:
             self._copies.close()
 
     @property
-    def restarts(self) -> int | None:
-        """How many workers have been replaced; None without workers."""
-        return self._copies.restarts if isinstance(self._copies, WorkerCopies) else None
+    def restarts(self) -> int:
+        """How many workers have been replaced."""
+        return self._copies.restarts if isinstance(self._copies, WorkerCopies) else 0
 
     def _timestep(self, row: Row) -> TimeStep:
         self._reports_success |= row.success is not None
@@ -121,7 +125,7 @@ def check_command(env: str | Callable[[], gymnasium.Env]) -> str:
     'trustax check gymnasium:CartPole-v1'
     """
     if not isinstance(env, str):
-        return f"tx.check({name_of(env)})"
+        return f"tx.check({name_of(env)})" if name_of(env).isidentifier() else "tx.check, with the same callable"
     code = getattr(gymnasium.registry.get(env), "entry_point", "")
     is_found = ":" in env or family_of(env) is not None or str(code).startswith("gymnasium.")
     return f"trustax check gymnasium:{env}" if is_found else f"tx.check('gymnasium:{env}')"

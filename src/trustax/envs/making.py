@@ -5,6 +5,7 @@ them leads to JAX.
 """
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -28,7 +29,13 @@ FAMILIES = {"MiniGrid-": "minigrid", "BabyAI-": "minigrid", "ALE/": "ale_py"}
 
 
 def name_of(env: str | Callable[[], gymnasium.Env]) -> str:
-    """How messages refer to an environment."""
+    """How messages refer to an environment.
+
+    >>> name_of(partial(gymnasium.make, "CartPole-v1"))
+    'make'
+    """
+    if isinstance(env, partial):
+        return name_of(env.func)
     return env if isinstance(env, str) else getattr(env, "__name__", repr(env))
 
 
