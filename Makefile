@@ -3,7 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: train test quick avx2 slow clean
+# The lock file has the versions of one Python; others take the newest that pyproject.toml allows.
+LOCK := requirements-dev.lock
+CONSTRAINTS = $(shell $(PYTHON) -c 'import sys; print("--constraint $(LOCK)" if sys.version_info[:2] == (3, 11) else "")')
+
+.PHONY: train test quick avx2 slow lock clean
 
 train: $(VENV)/.ready
 	$(BIN)/trustax train mcpo --env-id Pendulum-v1 --total-timesteps 1000000 --num-seeds 2
@@ -27,11 +31,16 @@ avx2: $(VENV)/.ready
 slow: $(VENV)/.ready
 	$(BIN)/python -m pytest -m slow
 
+# The versions that pip would install now. Needs Python 3.11.
+lock:
+	$(PYTHON) -m pip install --quiet --dry-run --ignore-installed --report - ".[dev]" | $(PYTHON) .ci/lock.py > $(LOCK).new
+	mv $(LOCK).new $(LOCK)
+
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
 
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.ready: pyproject.toml $(LOCK)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet $(CONSTRAINTS) --editable ".[dev]"
 	touch $@
