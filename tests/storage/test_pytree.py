@@ -1,7 +1,5 @@
 """Checkpoints come back bit for bit, survive a crash at any step of a save and harm no one who opens them."""
 
-import builtins
-import contextlib
 import hashlib
 import json
 import os
@@ -17,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from reliability.rows import Row
+from reliability.saves import WAYS, crash_everywhere, flip_every_page
 from trustax.errors import TrustaxError
 from trustax.storage import manifest as manifests
-from trustax.storage import pytree as checkpoint
 from trustax.storage.history import checkpoint_path, newest_valid, prune
 from trustax.storage.manifest import CheckpointError
 from trustax.storage.pytree import load, read_header, save
@@ -154,61 +153,12 @@ def test_a_folder_that_is_no_checkpoint_is_not_replaced(tmp_path: Path) -> None:
     assert (home / "thesis.tex").read_text() == "years of work"
 
 
-STEPS = ("mkdir", "fsync", "rename", "chmod", "open", "rmdir", "unlink")
-
-
-class Crash(BaseException):
-    """Stands for a kill: nothing that handles errors handles it."""
-
-
-def break_steps(patch: pytest.MonkeyPatch, at: int, how: str) -> list[str]:
-    """Let file operation number `at` fail `before` or `after` its effect; if `dead`, all that follow too."""
-    done: list[str] = []
-
-    def breaking(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
-        def operate(*arguments: Any, **options: Any) -> Any:
-            done.append(name)
-            broken = len(done) > at if how == "dead" else len(done) == at + 1
-            if broken and how == "after":
-                opened = operation(*arguments, **options)
-                if "open" in name:
-                    os.close(opened) if isinstance(opened, int) else opened.close()
-            if broken:
-                raise Crash if how == "dead" else OSError(28, "No space left on device")
-            return operation(*arguments, **options)
-
-        return operate
-
-    for name in STEPS:
-        patch.setattr(os, name, breaking(name, getattr(os, name)))
-    patch.setattr(checkpoint, "save_file", breaking("save_file", checkpoint.save_file))
-    patch.setattr(builtins, "open", breaking("builtin open", builtins.open))
-    return done
-
-
-@pytest.mark.parametrize("how", ["before", "after", "dead"])
+@pytest.mark.parametrize("how", WAYS)
 def test_a_crash_at_any_step_leaves_a_readable_checkpoint(tmp_path: Path, how: str) -> None:
-    old, new = example_tree(1), example_tree(2)
-    at, finished = 0, False
-    while not finished:
-        run_dir = tmp_path / f"{at}"
-        path = checkpoint_path(run_dir, 8)
-        save(path, old, {"version": "old"})
-        with pytest.MonkeyPatch.context() as patch:
-            done = break_steps(patch, at, how)
-            with contextlib.suppress(Crash if how == "dead" else CheckpointError):
-                save(path, new, {"version": "new"})
-                finished = len(done) <= at
-        assert newest_valid(run_dir) == path
-        assert same(load(path, old), old if read_header(path) == {"version": "old"} else new)
-        if how == "before" and "rmdir" not in done:
-            assert not list(path.parent.glob(".tmp-*"))
-        save(path, new, {})
-        prune(run_dir)
-        assert [entry.name for entry in path.parent.iterdir()] == [path.name]
-        assert same(load(path, old), new)
-        at += 1
-    assert at >= 12
+    row = Row("R4", "")
+    crash_everywhere(row, tmp_path, how)
+    assert row.failures == []
+    assert row.passed == row.tried >= 12
 
 
 def test_a_full_disk_is_named_and_the_previous_checkpoint_stays(
@@ -244,21 +194,10 @@ def test_newest_valid_skips_damaged_checkpoints_and_prune_keeps_them(tmp_path: P
 
 
 def test_one_flipped_bit_in_any_page_is_detected(tmp_path: Path) -> None:
-    tree = {"weights": jax.random.normal(jax.random.key(0), (2**18,))}
-    save(tmp_path / "saved", tree, {})
-    path = tmp_path / "saved" / manifests.ARRAYS
-    generator = random.Random(0)
-    content = bytearray(path.read_bytes())
-    for page in range(0, len(content), 4096):
-        position = generator.randrange(page, min(page + 4096, len(content)))
-        bit = 1 << generator.randrange(8)
-        with open(path, "r+b") as file:
-            file.seek(position)
-            file.write(bytes([content[position] ^ bit]))
-        with pytest.raises(CheckpointError, match="SHA-256"):
-            load(tmp_path / "saved", tree)
-        path.write_bytes(content)
-    assert same(load(tmp_path / "saved", tree), tree)
+    row = Row("R6", "")
+    flip_every_page(row, tmp_path / "saved", 2**16)
+    assert row.failures == []
+    assert row.passed == row.tried >= 2**16 * 4 // 4096
 
 
 class Malicious:
