@@ -17,7 +17,7 @@ from trustax.algorithms import ALGORITHMS
 
 METHODS = ("mcpo", "ppo", "trpo")
 ENGINES = ("native", "envpool", "gymnasium", "gymnax")
-SMALL = {"num_envs": 4, "horizon": 32, "total_timesteps": 128 * 4, "quiet": True}
+SMALL: dict[str, Any] = {"num_envs": 4, "horizon": 32, "total_timesteps": 128 * 4, "quiet": True}
 UPDATES = 10
 TOLERANCE = 1e-5
 PROGRAM = "import sys; from reliability.determinism import main; main(*sys.argv[1:])"

@@ -8,6 +8,7 @@ import signal
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ import trustax as tx
 from reliability.rows import Row
 from reliability.runs import command, difference, finish, one_error_line, start, wait_for_file
 
-SHORT = {"total_timesteps": 128 * 120}
+SHORT: dict[str, Any] = {"total_timesteps": 128 * 120}
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 
 

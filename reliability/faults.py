@@ -78,7 +78,7 @@ def kill_in_save(number: int, operation: int) -> None:
     save = RunDirectory.save
     saves = 0
 
-    def killing_save(directory: RunDirectory, state: Any) -> Any:
+    def killing_save(*arguments: Any) -> Any:
         nonlocal saves
         saves, operations = saves + 1, 0
 
@@ -90,9 +90,9 @@ def kill_in_save(number: int, operation: int) -> None:
             return False
 
         with observed_operations(before, lambda name: None):
-            return save(directory, state)
+            return save(*arguments)
 
-    RunDirectory.save = killing_save  # type: ignore[method-assign]
+    RunDirectory.save = killing_save  # type: ignore
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,9 +34,7 @@ def check_host(full: bool) -> Row:
     return row
 
 
-def _kill_and_compare(
-    row: Row, method: str, env: str, random: int, in_save: int, seed: int, **settings: object
-) -> None:
+def _kill_and_compare(row: Row, method: str, env: str, random: int, in_save: int, seed: int, **settings: Any) -> None:
     """Run once without interruption; then kill other runs until so many kills have happened, and compare each."""
     generator = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as temporary:
@@ -73,10 +72,12 @@ def _killed(arguments: list[str], patience: float | None) -> bool:
     """Start a run and kill it after some seconds, or let it kill itself; return whether it was killed."""
     process = start(arguments)
     try:
-        process.communicate(timeout=patience)
+        _, stderr = process.communicate(timeout=patience)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()
+        _, stderr = process.communicate()
+    if process.returncode not in (0, -signal.SIGKILL):
+        raise RuntimeError(f"exit code {process.returncode}: {stderr[-300:]}")
     return process.returncode == -signal.SIGKILL
 
 

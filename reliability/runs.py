@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ RUN = {"num_seeds": "2", "num_envs": "4", "horizon": "32", "total_timesteps": st
 QUICK_COMPILATION = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
-def measured(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def measured(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The records without the metrics that depend on the clock."""
     return [{name: value for name, value in one.items() if name not in TIMES} for one in records]
 

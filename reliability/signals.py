@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from trustax.storage.lock import locked
 
 SECONDS = 10.0
 """A run ends within so many seconds after a signal, or after it has compiled."""
-EVALUATE = {"callbacks": "evaluate:interval=50,episodes=2"}
+EVALUATE: dict[str, Any] = {"callbacks": "evaluate:interval=50,episodes=2"}
 
 
 def check(full: bool) -> Row:
@@ -29,10 +30,13 @@ def check(full: bool) -> Row:
     _terminate(row, "ppo", "native:CartPole-v1", 20 if full else 1)
     if full:
         _terminate(row, "mcpo", "native:Pendulum-v1", 10)
-    for victim in ("parent", "worker") if full else ("parent",):
-        for _ in range(5 if full else 1):
+    with tempfile.TemporaryDirectory() as temporary:
+        whole = Path(temporary) / "whole" / "runs"
+        _finish_reproduce(whole)
+        for number in range(10 if full else 1):
+            victim = ("parent", "worker")[number % 2]
             with row.trial(f"kill -9 of the {victim} of trustax reproduce"):
-                _kill_reproduce(victim)
+                _kill_reproduce(victim, Path(temporary) / str(number) / "runs", whole)
     return row
 
 
@@ -84,29 +88,30 @@ def _stopped(arguments: list[str], folder: Path, seconds: float) -> str | None:
     return None
 
 
-def _kill_reproduce(victim: str) -> None:
-    """Kill the parent or one worker of a sweep, run the same command again, and compare with a sweep left alone."""
-    with tempfile.TemporaryDirectory() as temporary:
-        runs = {name: Path(temporary) / name / "runs" for name in ("killed", "whole")}
-        process = _reproduce(runs["killed"])
-        metrics = _wait_for_metrics(runs["killed"], process)
-        time.sleep(random.uniform(0, 1))
-        if victim == "parent":
-            process.kill()
-            process.communicate()
-            with locked(metrics.parent, patience=60.0):  # its worker has noticed and ended
-                pass
-        else:
-            for pid in _children(process.pid):
-                os.kill(pid, signal.SIGKILL)
-            process.communicate()
-        for folder in runs.values():
-            again = _reproduce(folder)
-            _, stderr = again.communicate()
-            assert again.returncode == 0, stderr
-        killed, whole = (measured(read_records(next(folder.glob("*/*/")))) for folder in runs.values())
-        assert killed == whole, "the metrics differ"
-        assert not list(runs["killed"].rglob(".tmp-*"))
+def _kill_reproduce(victim: str, runs: Path, whole: Path) -> None:
+    """Kill the parent or the worker of a sweep, run the same command again, and compare with a sweep left alone."""
+    process = _reproduce(runs)
+    metrics = _wait_for_metrics(runs, process)
+    time.sleep(random.uniform(0, 1))
+    if victim == "parent":
+        process.kill()
+        process.communicate()
+        with locked(metrics.parent, patience=60.0):  # its worker has noticed and ended
+            pass
+    else:
+        for pid in _children(process.pid):
+            os.kill(pid, signal.SIGKILL)
+        process.communicate()
+    _finish_reproduce(runs)
+    killed, expected = (measured(read_records(next(folder.glob("*/*/")))) for folder in (runs, whole))
+    assert killed == expected, "the metrics differ"
+    assert not list(runs.rglob(".tmp-*")), "the kill left files behind"
+
+
+def _finish_reproduce(runs: Path) -> None:
+    process = _reproduce(runs)
+    _, stderr = process.communicate()
+    assert process.returncode == 0, stderr
 
 
 def _reproduce(runs: Path) -> subprocess.Popen[str]:

@@ -1,4 +1,4 @@
-"""R14, R15 and R18: tests of the suite that belong to a promise, counted one by one."""
+"""R14, R15, R18 and R19: tests of the suite that belong to a promise, counted one by one."""
 
 import os
 import subprocess
@@ -32,6 +32,10 @@ def check_versions(full: bool) -> Row:
     return _count_tests(row, tests, ["-k", "older or earlier or version"])
 
 
+def check_exports(full: bool) -> Row:
+    return _count_tests(Row("R19", "exported policies against our own"), ["tests/storage/test_export.py"])
+
+
 def _count_tests(row: Row, tests: list[str], options: list[str] | None = None) -> Row:
     """Run tests with pytest and count them."""
     with tempfile.TemporaryDirectory() as folder:
@@ -50,4 +54,4 @@ def _count_tests(row: Row, tests: list[str], options: list[str] | None = None) -
     return row
 
 
-CHECKS = {"R14": check_autoreset, "R15": check_numerics, "R18": check_versions}
+CHECKS = {"R14": check_autoreset, "R15": check_numerics, "R18": check_versions, "R19": check_exports}

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from reliability.rows import Row
 from reliability.saves import WAYS, crash_everywhere, flip_every_page
+
 from trustax.errors import TrustaxError
 from trustax.storage import manifest as manifests
 from trustax.storage.history import checkpoint_path, newest_valid, prune
