@@ -89,18 +89,19 @@ def test_one_learner_diverges_and_the_other_learns_as_if_alone(tmp_path: Path, m
 
 
 def test_a_state_that_is_not_finite_is_never_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The experience is NaN from the third iteration on; what was saved after the second stays the newest."""
+    """The experience is NaN in the third iteration; what was saved after the first stays the newest."""
     from trustax.runtime.loop import RunDirectory, TrainStep
 
     plain = TrainStep.__call__
 
     def broken(step: Any, state: Any, num_iterations: int) -> Any:
+        iteration = int(state.iteration) + 1
         result = plain(step, state, num_iterations)
-        return result._replace(finite=result.finite | {"reward": int(state.iteration) < 2})
+        return result._replace(fault="reward is nan" if iteration == 3 else None)
 
     monkeypatch.setattr(TrainStep, "__call__", broken)
     monkeypatch.setattr(RunDirectory, "should_save", lambda directory, number, stopping: stopping or number == 1)
-    with pytest.raises(tx.TrustaxError, match=r"a reward that is not finite in iteration 3.*step_000000000128"):
+    with pytest.raises(tx.TrustaxError, match=r"reward is nan.*step_000000000128"):
         tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
     saved = newest_valid(tmp_path / "run")
     assert saved is not None
