@@ -18,6 +18,8 @@ from trustax.storage.run_directory import RunDirectory
 OPERATIONS = ("mkdir", "fsync", "rename", "chmod", "open", "rmdir", "unlink")
 """The file operations of a save, with `save_file` of safetensors and the built-in `open`."""
 
+ITERATIONS_BETWEEN_SAVES = 20
+
 
 class Crash(BaseException):
     """Stands for a kill: no code that handles errors handles it."""
@@ -75,10 +77,15 @@ def failing_operation(at: int, how: str) -> Iterator[list[str]]:
 
 def kill_in_save(number: int, operation: int) -> None:
     """From now on, kill this process at a file operation of a save; both are counted from 1."""
-    save = RunDirectory.save
+    save, should_save = RunDirectory.save, RunDirectory.should_save
     saves = 0
 
-    def killing_save(*arguments: Any) -> Any:
+    def should_save_often(directory: RunDirectory, iteration: int, stopping: bool) -> bool:
+        """Also save every few iterations, wherever the run could be saved: usually it saves at intervals of time."""
+        often = not directory._restart_interval and iteration % ITERATIONS_BETWEEN_SAVES == 0
+        return often or should_save(directory, iteration, stopping)
+
+    def killing_save(*arguments: Any, **options: Any) -> Any:
         nonlocal saves
         saves, operations = saves + 1, 0
 
@@ -90,9 +97,10 @@ def kill_in_save(number: int, operation: int) -> None:
             return False
 
         with observed_operations(before, lambda name: None):
-            return save(*arguments)
+            return save(*arguments, **options)
 
     RunDirectory.save = killing_save  # type: ignore
+    RunDirectory.should_save = should_save_often  # type: ignore
 
 
 def main() -> None:
