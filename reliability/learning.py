@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 import trustax as tx
 from reliability.rows import Row
 from reliability.runs import ROOT
+from trustax.paper.methods import method
 from trustax.paper.results import read_file
 
 STORED = {
@@ -26,22 +28,24 @@ def check(full: bool) -> Row:
             stored = read_file(path)
             run = replace(stored.run, num_seeds=min(5, stored.run.num_seeds))
             _assert_as_good(tx.train(run, quiet=True), stored.final, worst)
-    with row.trial("MCPO on CartPole"):
-        reference, settings = _cartpole()
-        algorithm = tx.MCPO(num_epochs=4, num_minibatches=8) if not full else tx.MCPO()
-        budget = settings["total_timesteps"] if full else 100_000
-        result = tx.train(algorithm, "native:CartPole-v1", total_timesteps=budget, num_seeds=3, quiet=True)
-        if full:
-            _assert_as_good(result, reference, 20.0)
-        else:
-            assert np.mean(result.records[-1]["rollout/ep_rew_mean"]) > 50, "it has learned nothing"
+    for name in ("MCPO N=10", "TRPO δ=0.01") if full else ("PPO ε=0.2",):
+        with row.trial(f"{name} on CartPole"):
+            stored_returns, settings = _stored_on_cartpole(name)
+            if not full:
+                settings |= {"total_timesteps": 100_000, "num_seeds": 1}
+            result = tx.train(method(name), "CartPole-v1", quiet=True, **settings)
+            if full:
+                _assert_as_good(result, stored_returns, worst=20.0)
+            else:
+                assert np.mean(result.records[-1]["rollout/ep_rew_mean"]) > 50, "it has learned nothing"
     return row
 
 
-def _cartpole() -> tuple[np.ndarray, dict[str, int]]:
+def _stored_on_cartpole(name: str) -> tuple[np.ndarray, dict[str, Any]]:
+    """The final returns, and the settings of the run."""
     rows = json.loads((ROOT / "results" / "learning.json").read_text(encoding="utf-8"))
-    found = [one for one in rows if one["environment"] == "CartPole-v1"]
-    return np.array(found[0]["final"]), found[0]["settings"]
+    (found,) = (one for one in rows if (one["method"], one["environment"]) == (name, "CartPole-v1"))
+    return np.array(found["final"]), found["settings"]
 
 
 def _assert_as_good(result: tx.Result, stored: np.ndarray, worst: float) -> None:
