@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from math import inf
 from numbers import Real
@@ -173,12 +173,18 @@ def validated(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
     >>> validated(PPO, {"hidden_sizes": [64, 64], "num_epochs": 10.0})
     {'hidden_sizes': (64, 64), 'num_epochs': 10}
     """
-    kinds = get_type_hints(kind)
+    kinds = _annotations(kind)
     fitting = {name: _fitting(name, value, kinds.get(name)) for name, value in settings.items()}
     for field in getattr(kind, "__dataclass_fields__", {}).values():
         if field.name in fitting and Range in field.metadata:
             _check_range(field.name, fitting, field.metadata[Range])
     return fitting
+
+
+@cache
+def _annotations(kind: type) -> dict[str, Any]:
+    """The annotations of a class, evaluated once: thousands of settings are checked for one report."""
+    return get_type_hints(kind)
 
 
 def _fitting(name: str, value: Any, annotation: Any) -> Any:
@@ -267,7 +273,8 @@ def per_learner_values(settings: Any) -> dict[str, tuple[float, ...]]:
     >>> per_learner_values(PPO(learning_rate=(1e-4, 1e-3), hidden_sizes=(64, 64)))
     {'learning_rate': (0.0001, 0.001)}
     """
-    mapped = [name for name, kind in get_type_hints(type(settings)).items() if kind == PerLearner]
+    owner: type = type(settings)
+    mapped = [name for name, kind in _annotations(owner).items() if kind == PerLearner]
     values = {name: getattr(settings, name) for name in mapped}
     return {name: value for name, value in values.items() if isinstance(value, tuple)}
 

@@ -11,6 +11,7 @@ observation, the standard treatment.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 from trustax.errors import TrustaxError, similar_or_all
@@ -20,6 +21,9 @@ from trustax.run import Run
 
 PROTOCOLS = {"paper": False, "bootstrapped": True}
 """Protocol name → whether to bootstrap the value after a time limit."""
+
+Items = tuple[tuple[str, Any], ...]
+"""The items of a dictionary of settings."""
 
 
 class Cell(NamedTuple):
@@ -61,18 +65,18 @@ class Experiment:
         """The runs under a protocol, optionally restricted to some methods and tasks or with other seeds and steps."""
         rows = _select("method", methods, self.rows)
         columns = _select("task", tasks, self.tasks)
-        settings = self.run_settings | {"num_seeds": num_seeds or self.num_seeds}
+        settings = self.run_settings | {"num_seeds": num_seeds or self.num_seeds} | _truncation(protocol)
         if total_timesteps is not None:
             settings |= {"total_timesteps": total_timesteps}
-        return [
-            Cell(row, column, task(column).run(self._algorithm(row, column), **settings | _truncation(protocol)))
-            for column in columns
-            for row in rows
-        ]
+        items = tuple(self.algorithm_settings.items()), tuple(settings.items())
+        return [Cell(row, column, _run(row, column, *items)) for column in columns for row in rows]
 
-    def _algorithm(self, row: str, column: str) -> Any:
-        tuned: Any = task(column).tuned(method(row))
-        return replace(tuned, **self.algorithm_settings)
+
+@cache
+def _run(row: str, column: str, algorithm_settings: Items, run_settings: Items) -> Run:
+    """A run of a method on a task. It is made once, since a report asks for all runs of all tables."""
+    tuned: Any = task(column).tuned(method(row))
+    return task(column).run(replace(tuned, **dict(algorithm_settings)), **dict(run_settings))
 
 
 def _truncation(protocol: str) -> dict[str, bool]:

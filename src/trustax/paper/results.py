@@ -94,11 +94,21 @@ def _kept_indices(records: Sequence[Record]) -> list[int]:
 
 
 def digest(run: Run) -> str:
-    """An eight-digit hash of a run's definition without its seeds, the same in every process.
+    """An eight-digit hash of a run's definition without its seeds, the same in every process."""
+    return hashlib.sha256(_definition(run).encode()).hexdigest()[:8]
 
-    Fields of later versions are hashed only if they differ from the behavior of earlier versions.
+
+def same_except_length(one: Run, other: Run) -> bool:
+    """Whether two runs differ only in seeds and total steps."""
+    return _definition(one) == _definition(other, total_timesteps=one.total_timesteps)
+
+
+def _definition(run: Run, **changes: Any) -> str:
+    """A run without its seeds as text, with some fields changed.
+
+    Fields of later versions are included only if they differ from the behavior of earlier versions.
     """
-    definition = to_json(replace(run, seed=0, num_seeds=1))
+    definition = to_json(run) | {"seed": 0, "num_seeds": 1} | changes
     algorithm = definition["algorithm"]
     if (schedule := algorithm.get("learning_rate_schedule")) in ("linear", "constant"):
         algorithm["decay_learning_rate"] = schedule == "linear"  # its name in earlier versions
@@ -107,12 +117,7 @@ def digest(run: Run) -> str:
         for name, value in ADDED_LATER.items():
             if name in settings and settings[name] == jsonable(value):
                 del settings[name]
-    return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8]
-
-
-def same_except_length(one: Run, other: Run) -> bool:
-    """Whether two runs differ only in seeds and total steps."""
-    return digest(one) == digest(replace(other, total_timesteps=one.total_timesteps))
+    return json.dumps(definition, sort_keys=True)
 
 
 def write(outcome: Outcome, folder: Path) -> Path:
