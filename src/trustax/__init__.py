@@ -1,7 +1,7 @@
 """Trust-region policy optimization in JAX: MCPO and the methods it is measured against.
 
 >>> import trustax as tx
->>> result = tx.train(tx.PPO(), "CartPole-v1", total_timesteps=16_384, num_seeds=2, quiet=True)
+>>> result = tx.train(tx.PPO(), "CartPole-v1", total_timesteps=8_192, num_seeds=2, quiet=True)
 >>> agent = result.agent(learner=0)
 >>> len(tx.evaluate(agent, "CartPole-v1", num_episodes=3).returns)
 3
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         Callback,
         Evaluate,
         KeepAgents,
-        Progress,
+        PrintProgress,
         StopAtReturn,
         StopWithoutProgress,
         register_callback,
@@ -77,7 +77,7 @@ __all__ = [
     "Logger",
     "MultiDiscreteActions",
     "PerLearner",
-    "Progress",
+    "PrintProgress",
     "Result",
     "Run",
     "StopAtReturn",
@@ -108,7 +108,7 @@ _NAMES = {
     "trustax.evaluation": "EvaluationResult evaluate",
     "trustax.networks": "register_network",
     "trustax.run": "Run",
-    "trustax.runtime.callbacks": "Callback Evaluate KeepAgents Progress StopAtReturn StopWithoutProgress "
+    "trustax.runtime.callbacks": "Callback Evaluate KeepAgents PrintProgress StopAtReturn StopWithoutProgress "
     "register_callback",
     "trustax.runtime.interrupt": "Interrupted",
     "trustax.runtime.loop": "Iteration",

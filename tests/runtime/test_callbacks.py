@@ -129,6 +129,21 @@ def test_a_run_stops_at_a_return_or_without_progress(plain: tx.Result) -> None:
     assert tx.StopWithoutProgress(patience=1, min_delta=1).on_iteration(fake([1.0, 1.5]))
 
 
+def test_stopping_without_progress_uses_every_record_once(plain: tx.Result) -> None:
+    """One iteration after another it decides as from all records at once, which is how a resumed run begins."""
+    returns = [1.0, 5.0, 4.0, 5.0, 6.0, 2.0, 6.0]
+
+    def records(count: int) -> tx.Iteration:
+        return tx.Iteration(RUN, count, [{RETURN: [value]} for value in returns[:count]], plain.state)
+
+    callback = tx.StopWithoutProgress(patience=2)
+    decisions = [callback.on_iteration(records(count)) for count in range(1, 8)]
+    assert decisions == [False, False, False, True, False, False, True]
+    for count, expected in enumerate(decisions, start=1):
+        callback.on_start(RUN, None, 0)
+        assert callback.on_iteration(records(count)) == expected
+
+
 def test_callbacks_have_names_on_the_command_line() -> None:
     assert callback_from_text("evaluate:interval=5,episodes=3") == tx.Evaluate(interval=5, episodes=3)
     assert callback_from_text("stop-at-return:value=475").value == 475

@@ -204,7 +204,7 @@ class KeepAgents:
 
 
 @dataclass(kw_only=True)
-class Progress:
+class PrintProgress:
     """Call a function with the steps so far and the newest metrics every `interval` iterations."""
 
     function: Callable[[int, dict[str, Any]], Any] = lambda timesteps, record: print(
@@ -225,7 +225,7 @@ CALLBACKS: Registry[type] = Registry(
         "stop-at-return": StopAtReturn,
         "stop-without-progress": StopWithoutProgress,
         "keep-agents": KeepAgents,
-        "progress": Progress,
+        "progress": PrintProgress,
     },
 )
 """Callbacks by name; `trustax.callbacks` is the entry-point group."""
