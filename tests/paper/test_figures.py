@@ -1,6 +1,7 @@
 """The figures show the given numbers, list missing runs, and cut no text off."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from trustax.paper.figures.captions import missing_text
 from trustax.paper.figures.curves import draw_curves, draw_minigrid
 from trustax.paper.figures.details import draw_alpha, draw_slots
 from trustax.paper.figures.iteration_detail import at_beta_max, draw_iteration_detail, draw_iteration_details, smooth
+from trustax.paper.figures.overview import draw_overview
 from trustax.paper.figures.profiles import draw_profiles
 from trustax.paper.figures.quality import draw_quality
 from trustax.paper.figures.timeline import Query, draw_timeline, marks_of, window
+from trustax.paper.methods import METHODS
 from trustax.paper.results import Outcome, read, write
 from trustax.paper.tables.scores import samples_of
 from trustax.paper.tables.tables import complete_scores
@@ -51,7 +54,9 @@ def outcomes_of(name: str, seed: int = 0, protocol: str = "paper", **settings: A
         returns[:, 0] = np.nan
         details = {key: random.random((2, STEPS)) for key in ("mcpo/attended_rank", "mcpo/alpha")}
         details = details if isinstance(run.algorithm, MCPO) else {}
-        made.append(Outcome(run, method, steps, returns, returns / 2, details, 1.0, 1.0, {}, "CPU"))
+        made.append(
+            Outcome(replace(run, num_seeds=3), method, steps, returns, returns / 2, details, 1.0, 1.0, {}, "CPU")
+        )
     return made
 
 
@@ -238,6 +243,21 @@ def test_slots_and_alpha_show_the_details_of_the_outcomes() -> None:
     assert "rank 0 is the newest" in caption(draw_slots(slots, "paper")[""]).lower()
 
 
+def test_the_overview_shows_the_default_of_mcpo_beside_ppo_and_the_best_other_method() -> None:
+    outcomes = outcomes_of("table-1-full", tasks=["pendulum", "lunar-lander"])
+    without = [outcome for outcome in outcomes if outcome.method != "PPO ε=0.2" or "Lunar" not in outcome.run.env_id]
+    figure = draw_overview(without, "paper")[""]
+    assert [axes.get_title("left") for axes in figure.axes] == ["pendulum"], "no panel without PPO"
+    others = [
+        outcome
+        for outcome in outcomes
+        if "Pendulum" in outcome.run.env_id and outcome.method in METHODS and "MCPO" not in outcome.method
+    ]
+    best = max((one for one in others if one.method != "PPO ε=0.2"), key=lambda one: one.final.mean())
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert labels == ["MCPO", "PPO ε=0.2", best.method]
+
+
 def test_the_ablation_shows_every_method_and_the_papers_margins() -> None:
     outcomes = outcomes_of("ablation")
     figures = draw_ablation([outcome for outcome in outcomes if outcome.method != "Half feature"], "paper")
@@ -306,15 +326,15 @@ def test_captions_list_missing_runs_by_task() -> None:
 
 
 def test_files_are_named_after_figure_part_and_protocol(tmp_path: Path) -> None:
-    outcomes = outcomes_of("table-1", tasks=["pendulum"]) + outcomes_of("minigrid")
+    outcomes = outcomes_of("table-1", tasks=["pendulum"]) + outcomes_of("minigrid", tasks=["unlock"])
     for outcome in outcomes:
         write(outcome, tmp_path / "paper")
     before = dict(matplotlib.rcParams)
     saved = [path for name in FIGURES for path in save_figure(name, tmp_path, "paper", tmp_path / "figures")]
     assert [path.name for path in saved] == [
         "minigrid-paper.png",
+        "overview-paper.png",
         "curves-pendulum-paper.png",
-        "profiles-minigrid-paper.png",
     ]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in saved)
     assert dict(matplotlib.rcParams) == before

@@ -30,7 +30,7 @@ TASKS = (
 )
 EXPERIMENTS = (
     *("table-1", "table-1-full", "table-2", "table-3", "minigrid", "ablation", "ablation-full"),
-    *("figure-1c", "alpha", "cost", "figure-1a", "figure-1b", "within", "curves", "profiles"),
+    *("figure-1c", "alpha", "cost", "figure-1a", "figure-1b", "within", "overview", "curves", "profiles"),
 )
 
 

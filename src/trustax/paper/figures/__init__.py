@@ -12,6 +12,7 @@ from trustax.paper.figures.ablation import draw_ablation, draw_full_ablation
 from trustax.paper.figures.curves import draw_curves, draw_minigrid
 from trustax.paper.figures.details import draw_alpha, draw_slots
 from trustax.paper.figures.iteration_detail import draw_iteration_details
+from trustax.paper.figures.overview import draw_overview
 from trustax.paper.figures.profiles import draw_profiles
 from trustax.paper.figures.quality import draw_qualities
 from trustax.paper.figures.timeline import draw_timelines
@@ -28,6 +29,7 @@ FROM_OUTCOMES: dict[str, Callable[[Sequence[Outcome], str], Figures]] = {
     "minigrid": draw_minigrid,
     "ablation": draw_ablation,
     "ablation-full": draw_full_ablation,
+    "overview": draw_overview,
     "curves": draw_curves,
     "profiles": draw_profiles,
 }
@@ -46,6 +48,7 @@ TITLES = {
     "minigrid": "Navigation",
     "ablation": "Ablation",
     "ablation-full": "Ablation on shorter tasks",
+    "overview": "MCPO beside PPO and the best other method",
     "curves": "Learning curves",
     "profiles": "Performance profiles",
 }

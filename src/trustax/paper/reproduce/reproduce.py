@@ -18,7 +18,7 @@ from trustax.sweeps.pool import Failure, run_jobs
 
 TRACED = ("figure-1a", "figure-1b", "within")
 """Figures made from traces of single MCPO runs."""
-DRAWN = ("curves", "profiles")
+DRAWN = ("overview", "curves", "profiles")
 """Figures made from all existing outcomes; they run nothing."""
 NAMES = [*EXPERIMENTS, *TRACED, *DRAWN]
 TRACED_TASKS, TRACED_METHODS, TRACED_SEEDS = ("unlock",), ("MCPO N=10", "MCPO N=10 literal"), 5
