@@ -16,6 +16,8 @@ from reliability.rows import Row
 
 MOST_GROWTH = 0.02
 MOST_DRIFT = 0.05
+ENOUGH_FOR_SPEED = 50_000
+"""Iterations; the speed of a shorter run says little."""
 COMPILATION = "/jax/core/compile/backend_compile_duration"
 
 
@@ -58,6 +60,9 @@ def _many_iterations(row: Row, iterations: int) -> None:
         assert not compiled, f"{len(compiled)} programs were compiled"
     with row.trial("memory of a long run"):
         _assert_steady_memory(memory)
+    if iterations < ENOUGH_FOR_SPEED:
+        row.not_run = "speed, which needs a long run on a quiet machine"
+        return
     with row.trial("speed of a long run"):
         first, second = np.median(seconds[2:11]), np.median(seconds[11:])
         assert second / first < 1 + MOST_DRIFT, f"the second half took {second / first:.3f} times as long"
