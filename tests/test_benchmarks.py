@@ -15,8 +15,8 @@ import trustax as tx
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
-MODULES = ("bars", "breakdown", "compare", "contenders", "machine", "parts", "predict", "scaled", "scaling")
-bars, breakdown, compare, contenders, machine, parts, predict, scaled, scaling = (
+MODULES = ("bars", "breakdown", "compare", "contenders", "costs", "machine", "parts", "predict", "scaled", "scaling")
+bars, breakdown, compare, contenders, costs, machine, parts, predict, scaled, scaling = (
     import_module(name) for name in MODULES
 )
 
@@ -178,3 +178,18 @@ def test_an_uninstalled_package_has_a_version_text(capsys: pytest.CaptureFixture
     measurement.report(SimpleNamespace(name="we"), ["jax", "in-no-index"], steps_per_second=1.0)
     versions = json.loads(capsys.readouterr().out)["versions"]
     assert versions == {"jax": jax.__version__, "in-no-index": "from source, not installed"}
+
+
+def test_costs_are_relative_to_the_first_variant_of_a_part() -> None:
+    speeds = {"none": [990.0, 1000.0, 5.0], "StopAtReturn": [1000.0], "KeepAgents, rarely": [980.0]}
+    measurements = [
+        {"part": "PPO with callbacks", "variant": name, "steps_per_second": values} for name, values in speeds.items()
+    ]
+    text = costs.table({"machine": machine.describe(), "versions": {"jax": "1"}, "measurements": measurements})
+    assert text.splitlines()[4:7] == [
+        "| PPO with callbacks | none | 990 | 1.000 |  |  |",
+        "| PPO with callbacks | StopAtReturn | 1,000 | 0.990 | 1.01 | yes |",
+        "| PPO with callbacks | KeepAgents, rarely | 980 | 1.010 | 1.01 | no |",
+    ]
+    page = f"before\n{costs.MARKER}\nold\n\n## next\nafter\n"
+    assert costs.written(page, "new") == f"before\n{costs.MARKER}\nnew\n\n## next\nafter\n"
