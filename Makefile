@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# One worker per core; files in the order of testpaths, the longest first.
+WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 
 # The lock file has the versions of one Python; others take the newest that pyproject.toml allows.
 LOCK := requirements-dev.lock
@@ -16,16 +18,16 @@ test: $(VENV)/.ready
 	$(BIN)/ruff check src tests benchmarks reliability
 	$(BIN)/ruff format --check src tests benchmarks reliability
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest $(WORKERS)
 
 quick: $(VENV)/.ready
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not pages and not engines"
+	$(BIN)/python -m pytest $(WORKERS) -m "not slow and not pages and not engines"
 
 # The arithmetic once more, as on a processor without AVX-512 and as XLA optimizes it for users.
 avx2: export XLA_FLAGS := --xla_cpu_max_isa=AVX2 --xla_backend_optimization_level=3 \
 	--xla_llvm_disable_expensive_passes=false --xla_cpu_use_fusion_emitters=true
 avx2: $(VENV)/.ready
-	$(BIN)/python -m pytest -n auto --dist loadfile tests/ops tests/runtime/test_collect.py tests/algorithms/test_mcpo.py \
+	$(BIN)/python -m pytest $(WORKERS) tests/ops tests/runtime/test_collect.py tests/algorithms/test_mcpo.py \
 		tests/algorithms/test_mdpo.py tests/algorithms/test_vmpo.py tests/algorithms/test_ppo.py
 
 slow: $(VENV)/.ready

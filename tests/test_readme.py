@@ -13,7 +13,7 @@ EXAMPLE, CALLBACKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    "steps", ["16_384", pytest.param("1_000_000", marks=pytest.mark.slow)], ids=["shortened", "as-printed"]
+    "steps", ["8_192", pytest.param("1_000_000", marks=pytest.mark.slow)], ids=["shortened", "as-printed"]
 )
 def test_the_example_runs(steps: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
