@@ -37,7 +37,7 @@ TINY = Run(
     total_timesteps=512,
     num_seeds=2,
 )
-LONG = replace(TINY, total_timesteps=128 * 1500)
+LONG = replace(TINY, total_timesteps=128 * 1000)
 ROOT = Path(__file__).parents[2]
 TIMES = {"time/fps", "time/time_elapsed", "time/update_share"}
 
@@ -108,9 +108,8 @@ def test_a_stopped_and_killed_sweep_resumes_to_the_same_result(tmp_path: Path) -
     assert stopped_at < killed_at < LONG.num_iterations
     first_time = {name: (tmp_path / name / "metrics.jsonl").read_bytes().splitlines() for name in ("short", "long")}
 
-    jobs = [job(tmp_path, "short"), job(tmp_path, "long", LONG), job(tmp_path, "whole", LONG)]
-    assert quiet_sweep(*jobs, num_workers=2) == []
-    assert without_times(read_records(long)) == without_times(read_records(tmp_path / "whole"))
+    assert quiet_sweep(job(tmp_path, "short"), job(tmp_path, "long", LONG), num_workers=2) == []
+    assert without_times(read_records(long)) == without_times(train(LONG, quiet=True).records)
     # No work was repeated: the lines still have the times of the first sweep.
     again = {name: (tmp_path / name / "metrics.jsonl").read_bytes().splitlines() for name in ("short", "long")}
     assert again["short"] == first_time["short"]
