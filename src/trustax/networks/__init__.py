@@ -2,7 +2,7 @@
 
 from trustax.networks.actor_critic import Architecture, Policy, flatten
 from trustax.networks.cnn import ImageActorCritic, can_convolve, nature
-from trustax.networks.impala import ImpalaActorCritic, impala
+from trustax.networks.impala import impala
 from trustax.networks.layers import Conv, Dense, LayerNorm, action_distribution, log_std_for, orthogonal
 from trustax.networks.mlp import SharedActorCritic, VectorActorCritic, mlp
 from trustax.networks.registry import NETWORKS, Factory, register_network
@@ -15,7 +15,6 @@ __all__ = [
     "Dense",
     "Factory",
     "ImageActorCritic",
-    "ImpalaActorCritic",
     "LayerNorm",
     "NetworkSettings",
     "Policy",

@@ -1,6 +1,8 @@
 """Policies that see images."""
 
+from collections.abc import Callable, Sequence
 from math import prod, sqrt
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,49 +18,68 @@ SMALLEST_SIDE = 36
 """An image with fewer pixels in height or width leaves nothing after the convolutions."""
 
 
+Image = Float[Array, "_ _ _"]
+"""channels, height, width, which each layer changes"""
+
+Encoder = Callable[[tuple[Any, ...], Image], Float[Array, " feature"]]
+"""The features that the layers of a torso make of an image."""
+
+
 def nature(
     key: Key[Array, ""], spec: EnvSpec, *, hidden_sizes: tuple[int, ...] = (64, 64), initial_log_std: float = 0.0
 ) -> "ImageActorCritic":
     """The network `nature`; it has the widths of the literature, whatever `hidden_sizes` says."""
     require_images("nature", spec)
-    return ImageActorCritic.init(key, spec, initial_log_std)
+    first, second, third, *heads = jax.random.split(key, 6)
+    torso = (
+        Conv.init(first, num_channels(spec), 32, size=8, stride=4),
+        Conv.init(second, 32, 64, size=4, stride=2),
+        Conv.init(third, 64, 32, size=3, stride=1),
+    )
+    return ImageActorCritic.init(heads, spec, torso, _convolve, 512, initial_log_std)
 
 
 class ImageActorCritic(eqx.Module):
-    """The convolutional torso of the Atari literature, shared by two linear heads."""
+    """A torso and a dense layer, shared by two linear heads."""
 
-    torso: tuple[Conv, ...]
+    torso: tuple[Any, ...]
     hidden: Dense
     actor: Dense
     critic: Dense
     log_std: Float[Array, " action"] | None
     actions: Actions = eqx.field(static=True)
     channels_last: bool = eqx.field(static=True)
+    encode: Encoder = eqx.field(static=True)
 
     @classmethod
-    def init(cls, key: Key[Array, ""], spec: EnvSpec, initial_log_std: float) -> "ImageActorCritic":
-        """The widths are those of the literature; `hidden_sizes` does not change them."""
-        keys = jax.random.split(key, 6)
+    def init(
+        cls,
+        keys: Sequence[Key[Array, ""]],
+        spec: EnvSpec,
+        torso: tuple[Any, ...],
+        encode: Encoder,
+        width: int,
+        initial_log_std: float,
+    ) -> "ImageActorCritic":
+        """Add a dense layer of some width and the heads to a torso; each of the three has its own key."""
         channels_last = has_channels_last(spec.observation_shape)
-        channels, height, width = (spec.observation_shape[i] for i in ((2, 0, 1) if channels_last else (0, 1, 2)))
-        torso = (
-            Conv.init(keys[0], channels, 32, size=8, stride=4),
-            Conv.init(keys[1], 32, 64, size=4, stride=2),
-            Conv.init(keys[2], 64, 32, size=3, stride=1),
-        )
-        features = jax.eval_shape(lambda x: _convolve(torso, x), jnp.zeros((channels, height, width)))
-        hidden = Dense.init(keys[3], prod(features.shape), 512, gain=sqrt(2))
-        actor = Dense.init(keys[4], 512, spec.actions.num_outputs, gain=actor_gain(spec))
-        critic = Dense.init(keys[5], 512, 1, gain=1.0)
-        return cls(
-            torso, hidden, actor, critic, log_std_for(spec.actions, initial_log_std), spec.actions, channels_last
-        )
+        sides = spec.observation_shape[:2] if channels_last else spec.observation_shape[1:]
+        features = jax.eval_shape(lambda x: encode(torso, x), jnp.zeros((num_channels(spec), *sides)))
+        hidden = Dense.init(keys[0], prod(features.shape), width, gain=sqrt(2))
+        actor = Dense.init(keys[1], width, spec.actions.num_outputs, gain=actor_gain(spec))
+        critic = Dense.init(keys[2], width, 1, gain=1.0)
+        log_std = log_std_for(spec.actions, initial_log_std)
+        return cls(torso, hidden, actor, critic, log_std, spec.actions, channels_last, encode)
 
     def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
         x = observation.astype(jnp.float32) / 255
         x = jnp.moveaxis(x, -1, 0) if self.channels_last else x
-        x = jax.nn.relu(self.hidden(_convolve(self.torso, x)))
+        x = jax.nn.relu(self.hidden(self.encode(self.torso, x)))
         return action_distribution(self.actions, self.actor(x), self.log_std), self.critic(x)[0]
+
+
+def num_channels(spec: EnvSpec) -> int:
+    return spec.observation_shape[-1 if has_channels_last(spec.observation_shape) else 0]
 
 
 def can_convolve(shape: tuple[int, ...]) -> bool:
@@ -84,7 +105,7 @@ def require_images(network: str, spec: EnvSpec) -> None:
         )
 
 
-def _convolve(layers: tuple[Layer, ...], x: Float[Array, "channel height width"]) -> Float[Array, " feature"]:
+def _convolve(layers: tuple[Layer, ...], x: Image) -> Float[Array, " feature"]:
     for layer in layers:
         x = jax.nn.relu(layer(x))
     return x.ravel()

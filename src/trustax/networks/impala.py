@@ -4,31 +4,29 @@ Espeholt et al.: IMPALA: Scalable Distributed Deep-RL with Importance Weighted A
 arXiv:1802.01561
 """
 
-from math import prod, sqrt
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, Shaped
+from jaxtyping import Array, Float, Key
 
-from trustax.networks.cnn import has_channels_last, require_images
-from trustax.networks.layers import Conv, Dense, action_distribution, actor_gain, log_std_for
-from trustax.ops.distributions import Distribution
-from trustax.types import Actions, EnvSpec
+from trustax.networks.cnn import Image, ImageActorCritic, num_channels, require_images
+from trustax.networks.layers import Conv
+from trustax.types import EnvSpec
 
 CHANNELS = (16, 32, 32)
 FEATURES = 256
 
-Image = Float[Array, "_ _ _"]
-"""channels, height, width, which each operation changes"""
-
 
 def impala(
     key: Key[Array, ""], spec: EnvSpec, *, hidden_sizes: tuple[int, ...] = (64, 64), initial_log_std: float = 0.0
-) -> "ImpalaActorCritic":
+) -> ImageActorCritic:
     """The network `impala`; it has the widths of the paper, whatever `hidden_sizes` says."""
     require_images("impala", spec)
-    return ImpalaActorCritic.init(key, spec, initial_log_std)
+    *keys, hidden_key, actor_key, critic_key = jax.random.split(key, len(CHANNELS) + 3)
+    widths = (num_channels(spec), *CHANNELS)
+    stages = zip(keys, widths[:-1], widths[1:], strict=True)
+    torso = tuple(Stage.init(k, into, out) for k, into, out in stages)
+    return ImageActorCritic.init((hidden_key, actor_key, critic_key), spec, torso, _encode, FEATURES, initial_log_std)
 
 
 class Stage(eqx.Module):
@@ -50,40 +48,7 @@ class Stage(eqx.Module):
         return x
 
 
-class ImpalaActorCritic(eqx.Module):
-    """Three stages and a dense layer, shared by two linear heads."""
-
-    torso: tuple[Stage, ...]
-    hidden: Dense
-    actor: Dense
-    critic: Dense
-    log_std: Float[Array, " action"] | None
-    actions: Actions = eqx.field(static=True)
-    channels_last: bool = eqx.field(static=True)
-
-    @classmethod
-    def init(cls, key: Key[Array, ""], spec: EnvSpec, initial_log_std: float) -> "ImpalaActorCritic":
-        *keys, hidden_key, actor_key, critic_key = jax.random.split(key, len(CHANNELS) + 3)
-        channels_last = has_channels_last(spec.observation_shape)
-        channels, height, width = (spec.observation_shape[i] for i in ((2, 0, 1) if channels_last else (0, 1, 2)))
-        widths = (channels, *CHANNELS)
-        stages = zip(keys, widths[:-1], widths[1:], strict=True)
-        torso = tuple(Stage.init(k, into, out) for k, into, out in stages)
-        features = jax.eval_shape(lambda x: _encoded(torso, x), jnp.zeros((channels, height, width)))
-        hidden = Dense.init(hidden_key, prod(features.shape), FEATURES, gain=sqrt(2))
-        actor = Dense.init(actor_key, FEATURES, spec.actions.num_outputs, gain=actor_gain(spec))
-        critic = Dense.init(critic_key, FEATURES, 1, gain=1.0)
-        log_std = log_std_for(spec.actions, initial_log_std)
-        return cls(torso, hidden, actor, critic, log_std, spec.actions, channels_last)
-
-    def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
-        x = observation.astype(jnp.float32) / 255
-        x = jnp.moveaxis(x, -1, 0) if self.channels_last else x
-        x = jax.nn.relu(self.hidden(_encoded(self.torso, x)))
-        return action_distribution(self.actions, self.actor(x), self.log_std), self.critic(x)[0]
-
-
-def _encoded(stages: tuple[Stage, ...], x: Image) -> Float[Array, " feature"]:
+def _encode(stages: tuple[Stage, ...], x: Image) -> Float[Array, " feature"]:
     for stage in stages:
         x = stage(x)
     return jax.nn.relu(x).ravel()

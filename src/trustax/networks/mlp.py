@@ -37,8 +37,15 @@ def mlp(
     """The network `mlp`: perceptrons for actor and critic, or one with two linear heads if the torso is shared."""
     if spec.is_image:
         raise TrustaxError("the network 'mlp' takes vectors; choose 'nature' or 'impala' for images")
-    kind = SharedActorCritic if shared_torso else VectorActorCritic
-    return kind.init(key, spec, hidden_sizes, initial_log_std, activation, layer_norm)
+    actor_key, critic_key = jax.random.split(key)
+    widths = (spec.observation_size, *hidden_sizes)
+    actor = _perceptron(actor_key, (*widths, spec.actions.num_outputs), actor_gain(spec), layer_norm)
+    log_std = log_std_for(spec.actions, initial_log_std)
+    if shared_torso:
+        head = Dense.init(critic_key, widths[-1], 1, gain=1.0)
+        return SharedActorCritic(actor[:-1], actor[-1], head, log_std, spec.actions, activation)
+    critic = _perceptron(critic_key, (*widths, 1), sqrt(2), layer_norm)
+    return VectorActorCritic(actor, critic, log_std, spec.actions, activation)
 
 
 class VectorActorCritic(eqx.Module):
@@ -49,22 +56,6 @@ class VectorActorCritic(eqx.Module):
     log_std: Float[Array, " action"] | None
     actions: Actions = eqx.field(static=True)
     activation: str = eqx.field(static=True, default="tanh")
-
-    @classmethod
-    def init(
-        cls,
-        key: Key[Array, ""],
-        spec: EnvSpec,
-        hidden_sizes: tuple[int, ...],
-        initial_log_std: float,
-        activation: str = "tanh",
-        layer_norm: bool = False,
-    ) -> "VectorActorCritic":
-        actor_key, critic_key = jax.random.split(key)
-        widths = (spec.observation_size, *hidden_sizes)
-        actor = _perceptron(actor_key, (*widths, spec.actions.num_outputs), actor_gain(spec), layer_norm)
-        critic = _perceptron(critic_key, (*widths, 1), sqrt(2), layer_norm)
-        return cls(actor, critic, log_std_for(spec.actions, initial_log_std), spec.actions, activation)
 
     def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
         x = observation.astype(jnp.float32).ravel()
@@ -85,31 +76,12 @@ class SharedActorCritic(eqx.Module):
     actions: Actions = eqx.field(static=True)
     activation: str = eqx.field(static=True, default="tanh")
 
-    @classmethod
-    def init(
-        cls,
-        key: Key[Array, ""],
-        spec: EnvSpec,
-        hidden_sizes: tuple[int, ...],
-        initial_log_std: float,
-        activation: str = "tanh",
-        layer_norm: bool = False,
-    ) -> "SharedActorCritic":
-        actor_key, critic_key = jax.random.split(key)
-        widths = (spec.observation_size, *hidden_sizes, spec.actions.num_outputs)
-        *torso, actor = _perceptron(actor_key, widths, actor_gain(spec), layer_norm)
-        critic = Dense.init(critic_key, widths[-2], 1, gain=1.0)
-        log_std = log_std_for(spec.actions, initial_log_std)
-        return cls(tuple(torso), actor, critic, log_std, spec.actions, activation)
-
     def __call__(self, observation: Shaped[Array, "..."]) -> tuple[Distribution, Float[Array, ""]]:
         x = _hidden(self.torso, observation.astype(jnp.float32).ravel(), self.activation)
         return action_distribution(self.actions, self.actor(x), self.log_std), self.critic(x)[0]
 
 
-def _perceptron(
-    key: Key[Array, ""], widths: tuple[int, ...], head_gain: float, layer_norm: bool = False
-) -> tuple[Hidden, ...]:
+def _perceptron(key: Key[Array, ""], widths: tuple[int, ...], head_gain: float, layer_norm: bool) -> tuple[Hidden, ...]:
     gains = [sqrt(2)] * (len(widths) - 2) + [head_gain]
     keys = jax.random.split(key, len(gains))
     dense = [
