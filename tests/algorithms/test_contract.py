@@ -26,6 +26,7 @@ from trustax.types import EnvSpec, MultiDiscreteActions, Progress, Rollout
 TINY = {"num_epochs": 1, "value_epochs": 1, "num_minibatches": 2, "hidden_sizes": (4,), "memory_size": 3}
 HORIZON, NUM_ENVS = 6, 3
 KEY = jax.random.key(0)
+INHERITED = {field.name for field in dataclasses.fields(FirstOrder)}
 FIELDS = [(name, field.name) for name, kind in ALGORITHMS.items() for field in dataclasses.fields(kind)]
 
 register_network("contract", lambda key, spec, **settings: mlp(key, spec, **settings | {"activation": "elu"}))
@@ -279,8 +280,19 @@ def program(algorithm: Algorithm, actions: str, function: str) -> str:
     return re.sub("0x[0-9a-f]+", "", f"{closed.jaxpr} {constants}")
 
 
-@pytest.mark.parametrize(("name", "field"), FIELDS)
-def test_every_hyperparameter_is_read(name: str, field: str) -> None:
+def is_tested_elsewhere(name: str, field: str) -> bool:
+    """Whether a field is inherited from `FirstOrder`; such fields are tested with two of its methods."""
+    return field in INHERITED and issubclass(ALGORITHMS[name], FirstOrder) and name not in ("mcpo", "ppo")
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        pytest.param(name, field, marks=[pytest.mark.slow] if is_tested_elsewhere(name, field) else [])
+        for name, field in FIELDS
+    ],
+)
+def test_every_hyperparameter_changes_the_program(name: str, field: str) -> None:
     """An initial value changes the program of `init`, every other field that of `update`."""
     values, under, actions, _ = change_of(name, field)
     function = "init" if field.startswith("initial_") else "update"
@@ -289,6 +301,27 @@ def test_every_hyperparameter_is_read(name: str, field: str) -> None:
         other = dataclasses.replace(usual, **{field: value})
         assert other != usual
         assert program(usual, actions, function) != program(other, actions, function), value
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if issubclass(ALGORITHMS[name], FirstOrder)])
+def test_every_inherited_hyperparameter_is_read(name: str) -> None:
+    reads: set[str] = set()
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Recorder(ALGORITHMS[name]):  # type: ignore[misc]
+        unread: int = 0
+
+        def __getattribute__(self, attribute: str) -> Any:
+            reads.add(attribute)
+            return super().__getattribute__(attribute)
+
+    algorithm = Recorder(**vars(tiny(name)))
+    rollout = random_rollout(SPECS["discrete"], HORIZON, NUM_ENVS)
+    reads.clear()
+    state = jax.eval_shape(lambda key: algorithm.init(key, SPECS["discrete"]), KEY)
+    jax.eval_shape(lambda state: algorithm.update(state, rollout, progress(1), KEY), state)
+    assert "unread" not in reads  # a hash or a comparison would read all fields
+    assert reads >= INHERITED
 
 
 @every_algorithm
