@@ -187,9 +187,9 @@ def iterations(
     `train`.
 
     >>> from trustax.algorithms import PPO
-    >>> run = Run(algorithm=PPO(), env_id="CartPole-v1", total_timesteps=16_384)
+    >>> run = Run(algorithm=PPO(num_minibatches=4), env_id="CartPole-v1", horizon=128, total_timesteps=1024)
     >>> [iteration.timesteps for iteration in iterations(run)]
-    [8192, 16384]
+    [512, 1024]
     """
     with TrainingLoop(
         run,
