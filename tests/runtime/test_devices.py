@@ -1,5 +1,6 @@
 """Seeds on several devices: the same learners as on one, whatever the engine."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,40 +14,31 @@ import pytest
 import trustax as tx
 from trustax.runtime.compilation import compiler_options
 
-TRAIN = """
-import sys
-import jax, numpy as np, trustax as tx
-assert len(jax.devices()) == 2
-result = tx.train(
-    tx.PPO(num_epochs=2, num_minibatches=4, hidden_sizes=(8,)), sys.argv[1],
-    num_seeds=4, num_envs=2, horizon=32, total_timesteps=192, quiet=True,
-)
-print(len(result.state.learner.policy.parameters.sharding.device_set))
-print(np.asarray(result.state.learner.policy.parameters, np.float64).sum(axis=1).tolist())
-"""
+ENGINES = ("native", "envpool", "gymnasium")
+PROGRAM = "import json; from tests.runtime.test_devices import trained; print(json.dumps(trained()))"
 
 
-def trained_on_two_devices(env_id: str) -> tuple[int, list[float]]:
+def trained() -> dict[str, Any]:
+    """For every engine, the number of devices of the learners, and the sum of each learner's parameters."""
+    settings: dict[str, Any] = {"num_seeds": 4, "num_envs": 2, "horizon": 32, "total_timesteps": 192, "quiet": True}
+    algorithm = tx.PPO(num_epochs=2, num_minibatches=4, hidden_sizes=(8,))
+    states = {engine: tx.train(algorithm, f"{engine}:CartPole-v1", **settings).state for engine in ENGINES}
+    parameters = {engine: state.learner.policy.parameters for engine, state in states.items()}
+    return {
+        engine: (len(vectors.sharding.device_set), np.asarray(vectors, np.float64).sum(axis=1).tolist())
+        for engine, vectors in parameters.items()
+    }
+
+
+def test_seeds_on_two_devices_learn_what_they_learn_on_one() -> None:
+    """One process for all engines: it needs its own, since JAX counts devices only once."""
     environment = os.environ | {"JAX_NUM_CPU_DEVICES": "2"}
-    command = [sys.executable, "-c", TRAIN, env_id]
-    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
-    return int(out[0]), [float(number) for number in out[1].strip("[]").split(",")]
-
-
-@pytest.mark.parametrize("env_id", ["native:CartPole-v1", "envpool:CartPole-v1", "gymnasium:CartPole-v1"])
-def test_seeds_on_two_devices_learn_what_they_learn_on_one(env_id: str) -> None:
-    result = tx.train(
-        tx.PPO(num_epochs=2, num_minibatches=4, hidden_sizes=(8,)),
-        env_id,
-        num_seeds=4,
-        num_envs=2,
-        horizon=32,
-        total_timesteps=192,
-        quiet=True,
-    )
-    num_devices, sums = trained_on_two_devices(env_id)
-    assert num_devices == 2
-    assert sums == pytest.approx(result.state.learner.policy.parameters.sum(axis=1).tolist(), rel=1e-4)
+    command = [sys.executable, "-c", PROGRAM]
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    on_two, on_one = json.loads(printed), trained()
+    for engine in ENGINES:
+        assert (on_two[engine][0], on_one[engine][0]) == (2, 1)
+        assert on_two[engine][1] == pytest.approx(on_one[engine][1], rel=1e-4)
 
 
 def test_the_compiler_knows_the_options_for_a_gpu() -> None:
@@ -54,8 +46,19 @@ def test_the_compiler_knows_the_options_for_a_gpu() -> None:
     assert jax.jit(lambda x: x + 1, compiler_options=compiler_options("gpu"))(1) == 2
 
 
-@pytest.mark.parametrize("algorithm", [tx.MCPO(num_epochs=2, num_minibatches=5), tx.TRPO(), tx.ACKTR()])
-def test_turns_of_several_steps_as_on_a_gpu_learn_the_same(algorithm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        tx.PPO(num_epochs=2, num_minibatches=5, hidden_sizes=(8,)),
+        pytest.param(
+            tx.MCPO(num_epochs=2, num_minibatches=5, hidden_sizes=(8,), memory_size=3), marks=pytest.mark.slow
+        ),
+        tx.TRPO(hidden_sizes=(8,), num_minibatches=5, value_epochs=1),
+        tx.ACKTR(hidden_sizes=(8,)),
+    ],
+    ids=lambda algorithm: type(algorithm).__name__,
+)
+def test_several_steps_per_turn_as_on_a_gpu_learn_the_same(algorithm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def parameters() -> np.ndarray:
         settings = {"num_envs": 2, "horizon": 35, "total_timesteps": 210, "quiet": True}
         return np.asarray(tx.train(algorithm, "native:CartPole-v1", **settings).state.learner.policy.parameters)
