@@ -15,7 +15,6 @@ from trustax.networks import (
     Conv,
     Dense,
     ImageActorCritic,
-    ImpalaActorCritic,
     Policy,
     SharedActorCritic,
     VectorActorCritic,
@@ -129,11 +128,11 @@ def _outputs(graph: Graph, network: Any, x: str, name: str) -> str:
             for layer in hidden:
                 x = _activation(graph, network.activation, _dense(graph, layer, x))
             return _dense(graph, head, x)
-        case ImageActorCritic():
+        case ImageActorCritic(torso=(Conv(), *_)):
             x = _image(graph, x, network.channels_last)
             for conv in network.torso:
                 x = graph.add("Relu", _conv(graph, conv, x))
-        case ImpalaActorCritic():
+        case ImageActorCritic(torso=(Stage(), *_)):
             x = _image(graph, x, network.channels_last)
             for stage in network.torso:
                 x = _stage(graph, stage, x)
