@@ -33,11 +33,13 @@ def leave(
 ) -> None:
     """Leave the outcome of one cell, as if it had been run: the final return of each seed, and what else is given."""
     (cell,) = EXPERIMENTS[name].cells(protocol, [method], [task], len(scores), steps)
+    returns = fields.pop("returns", np.array(scores)[:, None])
+    last = cell.run.num_iterations * cell.run.batch_size
     outcome = Outcome(
         run=replace(cell.run, seed=seed),
         method=method,
-        steps=[cell.run.num_iterations * cell.run.batch_size],
-        returns=np.array(scores)[:, None],
+        steps=[last - missing for missing in reversed(range(returns.shape[1]))],
+        returns=returns,
         successes=None,
         details={},
         seconds=1.0,

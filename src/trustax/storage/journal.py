@@ -49,7 +49,7 @@ class Journal:
             elif metrics.exists() and metrics.stat().st_size > 0:
                 raise TrustaxError(f"{metrics} already exists; resume this run or choose another folder")
             self._file = AppendOnlyFile(metrics)
-            self.records = FileRecords(metrics, metrics.stat().st_size, self._file)
+            self.records = FileRecords(metrics.absolute(), metrics.stat().st_size, self._file)
         except OSError as error:
             raise TrustaxError(f"could not open the journal in {run_dir}: {error}") from error
 
@@ -86,7 +86,7 @@ def read_records(run_dir: Path | str) -> FileRecords:
     path = Path(run_dir) / METRICS_FILE
     try:
         with open_regular(path) as file:
-            return FileRecords(path, os.fstat(file.fileno()).st_size)
+            return FileRecords(path.absolute(), os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise TrustaxError(f"could not read {path}: {error.strerror or error}") from error
 
