@@ -22,7 +22,10 @@ LAYERS = [
     ["trustax.paper"],
 ]
 """From the bottom up, by prefix. A module imports from its own layer and those below it."""
-ABOVE_ALL = ["trustax", "trustax.__main__", "trustax.cli.main", "trustax.cli.commands", "trustax.cli.sweep"]
+ABOVE_ALL = [
+    *("trustax", "trustax.__main__", "trustax.cli.main", "trustax.cli.commands", "trustax.cli.sweep"),
+    *("trustax.cli.tune", "trustax.cli.settings_file"),
+]
 """The public interface and the command line, which know everything."""
 EXCEPTIONS = {
     ("trustax.envs.vectorize", "trustax.runtime.compilation"),  # to compile its reset

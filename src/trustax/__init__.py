@@ -46,8 +46,11 @@ if TYPE_CHECKING:
     from trustax.settings import PerLearner, setting
     from trustax.storage.loggers import Logger, register_logger
     from trustax.storage.run_directory import load
+    from trustax.sweeps.ranges import Range
     from trustax.sweeps.results import SweepResult
     from trustax.sweeps.sweep import sweep
+    from trustax.sweeps.tuning import tune
+    from trustax.sweeps.tuning_results import TuningResult
     from trustax.training import Result, iterations, train
     from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
@@ -78,12 +81,14 @@ __all__ = [
     "MultiDiscreteActions",
     "PerLearner",
     "PrintProgress",
+    "Range",
     "Result",
     "Run",
     "StopAtReturn",
     "StopWithoutProgress",
     "SweepResult",
     "TrustaxError",
+    "TuningResult",
     "check",
     "evaluate",
     "iterations",
@@ -97,6 +102,7 @@ __all__ = [
     "setting",
     "sweep",
     "train",
+    "tune",
 ]
 
 _NAMES = {
@@ -115,8 +121,11 @@ _NAMES = {
     "trustax.settings": "PerLearner setting",
     "trustax.storage.loggers": "Logger register_logger",
     "trustax.storage.run_directory": "load",
+    "trustax.sweeps.ranges": "Range",
     "trustax.sweeps.results": "SweepResult",
     "trustax.sweeps.sweep": "sweep",
+    "trustax.sweeps.tuning": "tune",
+    "trustax.sweeps.tuning_results": "TuningResult",
     "trustax.training": "Result iterations train",
     "trustax.types": "BoxActions DiscreteActions EnvSpec MultiDiscreteActions",
 }

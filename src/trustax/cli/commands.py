@@ -67,6 +67,8 @@ class Train(Generic[SomeAlgorithm]):
     task: str | None = None
     """A task of the paper, for example hopper, instead of an environment id. With either of them, the paper's settings
     for this environment, if any, become the defaults."""
+    settings: Path | None = None
+    """A TOML file of settings, such as best.toml of trustax tune, which become the defaults of the other options."""
 
     def __call__(self) -> None:
         if not self.run.env_id:

@@ -12,6 +12,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, cast
 
 from trustax.cli.names import EXPERIMENTS, METHODS, TASKS, methods_table
@@ -24,6 +25,7 @@ usage: trustax COMMAND ...
   train METHOD --env-id ID   train one of: {methods}
   train METHOD --task NAME   the same on a task of the paper: {tasks}
   sweep METHOD ...           train every method on every environment with every combination of settings
+  tune METHOD --tune ...     search for good settings of a method with Optuna
   resume RUN                 resume a run that was stopped
   evaluate RUN               evaluate the agents of a run
   record RUN                 record a video of an agent, as a GIF or an MP4
@@ -93,9 +95,9 @@ def _dispatch(arguments: list[str]) -> int:
         print(_usage(), end="")
         return 0 if arguments else 2
     command, *rest = arguments
-    _require_known("command", command, ["train", "sweep", *COMMANDS])
-    if command == "sweep":
-        _sweep(rest)
+    _require_known("command", command, ["train", "sweep", "tune", *COMMANDS])
+    if command in ("sweep", "tune"):
+        (_sweep if command == "sweep" else _tune)(rest)
         return 0
     if command != "train":
         from trustax.cli.parsing import parse
@@ -116,6 +118,14 @@ def _sweep(arguments: Sequence[str]) -> None:
 
     own, settings = separate(arguments)
     parse(Sweep, "trustax sweep", own).run(_methods(), settings)
+
+
+def _tune(arguments: Sequence[str]) -> None:
+    from trustax.cli.parsing import parse
+    from trustax.cli.tune import Tune, separate_options
+
+    own, settings = separate_options(arguments)
+    parse(Tune, "trustax tune", own).run(_methods(), settings)
 
 
 def _usage() -> str:
@@ -147,8 +157,9 @@ def _train(method: str, options: list[str]) -> None:
 def _default_run(algorithm: Any, options: Sequence[str]) -> tuple[Any, str]:
     """The run with default settings, and a line about them if they are those of a task of the paper.
 
-    The task is the one that --task or --env-id names.
+    The task is the one that --task, --env-id or the file of --settings names.
     """
+    from trustax.cli.settings_file import read_settings, with_settings
     from trustax.envs import engine_of
     from trustax.paper.tasks import task, task_of
     from trustax.run import Run
@@ -156,12 +167,15 @@ def _default_run(algorithm: Any, options: Sequence[str]) -> tuple[Any, str]:
     name, env_id = (_value_of(option, options) for option in ("task", "env-id"))
     if name and env_id:
         raise TrustaxError(f"--task {name} and --env-id {env_id} both name an environment; give one of them")
+    path = Path(file) if (file := _value_of("settings", options)) else None
+    values = read_settings(path)
+    env_id = env_id or (None if name else values.get("env_id"))
     if env_id:
         engine_of(env_id)  # raises an error for an unknown environment
     chosen = task(name) if name else task_of(env_id) if env_id else None
-    if chosen is None:
-        return Run(algorithm=algorithm, env_id=""), ""
-    return chosen.run(algorithm), f"defaults from the paper: {chosen.summary(algorithm)}"
+    run = Run(algorithm=algorithm, env_id="") if chosen is None else chosen.run(algorithm)
+    run = with_settings(run, path, {one: value for one, value in values.items() if one != "env_id" or not name})
+    return run, f"defaults from the paper: {chosen.summary(algorithm)}" if chosen and not values else ""
 
 
 def _value_of(option: str, options: Sequence[str]) -> str | None:

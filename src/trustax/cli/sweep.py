@@ -1,7 +1,6 @@
 """The command `trustax sweep`: a grid from the command line or from a TOML file."""
 
 import dataclasses
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +10,13 @@ import tyro
 from rich.console import Console
 
 from trustax.algorithms import Algorithm
+from trustax.cli.settings_file import read_settings, read_toml
 from trustax.envs import engine_of
 from trustax.errors import TrustaxError, similar_or_all
 from trustax.paper.tasks import task_of
 from trustax.run import Run
 from trustax.settings import validated
-from trustax.sweeps.grid import Grid
+from trustax.sweeps.grid import Grid, settings_of
 from trustax.sweeps.options import EngineOptions
 from trustax.sweeps.sweep import digest, run_grid
 
@@ -42,6 +42,8 @@ class Sweep:
     """Methods, or one TOML file."""
     env_id: tuple[str, ...] = ()
     """Ids of environments."""
+    settings: Path | None = None
+    """A TOML file with settings of all runs, such as best.toml of trustax tune; options come before it."""
     folder: Path | None = None
     """The folder of the sweep; by default a folder in runs/ that depends on all settings."""
     engine: EngineOptions = field(default_factory=EngineOptions)
@@ -57,7 +59,8 @@ class Sweep:
         for env_id in env_ids:
             engine_of(env_id)
         chosen = {name: known[name] for name in methods}
-        grid = Grid(chosen, env_ids, _checked(chosen.values(), settings), _paper_run)
+        checked = self._from_file(chosen.values()) | _checked(chosen.values(), settings)
+        grid = Grid(chosen, env_ids, checked, paper_run)
         folder = self.folder or Path("runs") / f"sweep-{digest(grid)}"
         result = run_grid(grid, folder, self.engine.make(), Console(stderr=True))
         if result.finished:
@@ -73,22 +76,39 @@ class Sweep:
         """Methods, environments and settings; options on the command line come before those of the file."""
         methods, env_ids, read = list(self.methods), list(self.env_id), {}
         if len(methods) == 1 and methods[0].endswith(".toml"):
-            read = _read(Path(methods[0]))
+            read = read_toml(Path(methods[0]))
             methods = _strings("methods", read.pop("methods", []))
             env_ids = env_ids or _strings("env_id", read.pop("env_id", []))
             read.pop("env_id", None)
+        if not env_ids and (env_id := read_settings(self.settings).get("env_id")):
+            env_ids = [env_id]
         if not methods:
             raise TrustaxError("give at least one method, for example: trustax sweep mcpo ppo --env-id CartPole-v1")
         return methods, env_ids, read | dict(settings)
 
+    def _from_file(self, methods: Iterable[Algorithm]) -> dict[str, list[Any]]:
+        """The settings of --settings, each with one value; errors name the file."""
+        values = {name: [value] for name, value in read_settings(self.settings).items() if name != "env_id"}
+        known = sorted({name for method in methods for name in settings_of(method)})
+        for name in values:
+            if name not in known:
+                raise TrustaxError(f"{self.settings}: no method has a setting {name!r}; {similar_or_all(name, known)}")
+        try:
+            return _checked(methods, values)
+        except TrustaxError as error:
+            raise TrustaxError(f"{self.settings}: {error}") from error
 
-def separate(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]:
-    """Separate the options of the sweep itself from the settings of runs, which may have several values.
+
+OWN_OPTIONS = ("env_id", "folder", "settings")
+
+
+def separate(arguments: Sequence[str], names: Iterable[str] = OWN_OPTIONS) -> tuple[list[str], dict[str, list[Any]]]:
+    """Separate the options of the command itself, by their names, from settings of runs, which may have many values.
 
     >>> separate(["mcpo", "--env-id", "CartPole-v1", "--memory-size", "5", "10"])
     (['mcpo', '--env-id', 'CartPole-v1'], {'memory_size': [5, 10]})
     """
-    own = {"env_id", "folder", "help", "h", *(one.name for one in dataclasses.fields(EngineOptions))}
+    own = {"help", "h", *names, *(one.name for one in dataclasses.fields(EngineOptions))}
     kept: list[str] = []
     settings: dict[str, list[Any]] = {}
     values: list[Any] | None = None
@@ -100,12 +120,12 @@ def separate(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]
                 values = None
             else:
                 values = settings.setdefault(name, [])
-                values += [_parsed(value)] if value else []
+                values += [parse_value(value)] if value else []
                 continue
         if values is None:
             kept.append(argument)
         else:
-            values.append(_parsed(argument))
+            values.append(parse_value(argument))
     return kept, settings
 
 
@@ -120,19 +140,10 @@ def _checked(methods: Iterable[Algorithm], settings: Mapping[str, Sequence[Any]]
     return checked
 
 
-def _paper_run(algorithm: Algorithm, env_id: str) -> Run:
+def paper_run(algorithm: Algorithm, env_id: str) -> Run:
     """The run with the paper's settings for its task, if it has this task, as `trustax train` does."""
     task = task_of(env_id)
     return Run(algorithm=algorithm, env_id=env_id) if task is None else task.run(algorithm, env_id=env_id)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise TrustaxError(f"there is no file {path}") from None
-    except (OSError, ValueError) as error:
-        raise TrustaxError(f"{path} is not a TOML file: {error}") from error
 
 
 def _strings(name: str, value: Any) -> list[str]:
@@ -150,14 +161,14 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _parsed(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """A value as its text reads: 5, 1e-4, true, 64,64 (a tuple) or a name.
 
-    >>> _parsed("5"), _parsed("1e-4"), _parsed("64,64"), _parsed("mean"), _parsed("true")
+    >>> parse_value("5"), parse_value("1e-4"), parse_value("64,64"), parse_value("mean"), parse_value("true")
     (5, 0.0001, (64, 64), 'mean', True)
     """
     if "," in text:
-        return tuple(_parsed(part) for part in text.split(",") if part)
+        return tuple(parse_value(part) for part in text.split(",") if part)
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if not _is_number(text):

@@ -9,6 +9,7 @@ import math
 import os
 import shutil
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,28 @@ def load(folder: Path | str, template: Any, part: bool = False) -> Any:
     return jax.tree.unflatten(jax.tree.structure(template), restored)
 
 
+def copy_rows(source: Path | str, target: Path | str, rows: Sequence[int], header: dict[str, Any]) -> None:
+    """Write a checkpoint with some rows of the arrays of another one. Arrays without axes are copied.
+
+    No template is needed, and nothing is put on a device.
+    """
+    folder, target = folder_or_backup(Path(source)), Path(os.path.realpath(target))
+    manifest = read_manifest(folder)
+    check_size(folder, manifest)
+    stored = _read_arrays(folder / ARRAYS, manifest["sha256"], manifest["arrays"], part=False)
+    arrays = {name: array[list(rows)] if array.ndim else array for name, array in stored.items()}
+    listed = {name: one | {"shape": list(arrays[name].shape)} for name, one in manifest["arrays"].items()}
+    temporary = target.with_name(TEMPORARY_PREFIX + uuid.uuid4().hex)
+    try:
+        temporary.mkdir(parents=True)
+        _write_arrays(temporary, arrays, listed, header)
+        _move_into_place(temporary, target)
+    except (OSError, SafetensorError, ValueError, TypeError) as error:
+        raise CheckpointError(target, f"not saved: {error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def _named_leaves(folder: Path, tree: Any) -> dict[str, Any]:
     """The leaves by their key paths, which are unique within a tree."""
     leaves = {jax.tree_util.keystr(path) or ".": leaf for path, leaf in jax.tree.leaves_with_path(tree)}
@@ -124,12 +147,16 @@ def _restore(path: Path, name: str, stored: np.ndarray, leaf: Any) -> Any:
 
 
 def _write_files(folder: Path, leaves: dict[str, Any], header: dict[str, Any]) -> None:
-    """Write both files, and flush each to disk. The manifest comes last, since it has the digest of the arrays."""
     arrays = {name: jax.random.key_data(leaf) if _is_key(leaf) else leaf for name, leaf in leaves.items()}
     host = {name: np.asarray(array, order="C") for name, array in jax.device_get(arrays).items()}
-    save_file(host, folder / ARRAYS)
+    _write_arrays(folder, host, {name: _describe(leaf) for name, leaf in leaves.items()}, header)
+
+
+def _write_arrays(folder: Path, arrays: dict[str, np.ndarray], listed: dict[str, Any], header: dict[str, Any]) -> None:
+    """Write both files, and flush each to disk. The manifest comes last, since it has the digest of the arrays."""
+    save_file(arrays, folder / ARRAYS)
     _fsync(folder / ARRAYS)
-    write_manifest(folder, header, {name: _describe(leaf) for name, leaf in leaves.items()}, jax.__version__)
+    write_manifest(folder, header, listed, jax.__version__)
     _fsync(folder / MANIFEST)
     # safetensors makes its file readable by the owner only; the files of a run follow the umask.
     shutil.copymode(folder / MANIFEST, folder / ARRAYS)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, get_type_hints
 from trustax.algorithms import Algorithm
 from trustax.errors import TrustaxError, refuse_unknown
 from trustax.run import Run
-from trustax.settings import PerLearner
+from trustax.settings import PerLearner, validated
 
 MakeRun = Callable[[Algorithm, str], Run]
 RUN_SETTINGS = [one.name for one in dataclasses.fields(Run) if one.name not in ("algorithm", "env_id", "repeat_seeds")]
@@ -55,7 +55,7 @@ class Grid:
     def __post_init__(self) -> None:
         if not self.methods or not self.env_ids:
             raise TrustaxError("a sweep needs at least one method and one environment")
-        known = {name for method in self.methods.values() for name in _settings_of(method)}
+        known = {name for method in self.methods.values() for name in settings_of(method)}
         refuse_unknown("the sweep", [name for name in self.settings if name not in known], sorted(known))
         for name, values in self.settings.items():
             if not values:
@@ -83,12 +83,12 @@ class Grid:
 
     def _choices(self, method: Algorithm, without: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Every combination of the other settings that the method has."""
-        names = [name for name in self.settings if name in _settings_of(method) and name not in without]
+        names = [name for name in self.settings if name in settings_of(method) and name not in without]
         for values in itertools.product(*(self.settings[name] for name in names)):
             yield dict(zip(names, values, strict=True))
 
     def _run(self, name: str, env_id: str, choice: Mapping[str, Any], mapped: Sequence[str]) -> tuple[Run, list[Cell]]:
-        run = self._with_choice(self.make_run(self.methods[name], env_id), choice)
+        run = with_choice(self.make_run(self.methods[name], env_id), choice)
         combinations = list(itertools.product(*(self.settings[one] for one in mapped)))
         seeds = run.num_seeds
         per_learner = {
@@ -112,12 +112,6 @@ class Grid:
         ]
         return run, cells
 
-    def _with_choice(self, run: Run, choice: Mapping[str, Any]) -> Run:
-        own = {name: value for name, value in choice.items() if name in RUN_SETTINGS}
-        algorithm: Any = run.algorithm
-        others = {name: value for name, value in choice.items() if name not in own}
-        return replace(run, algorithm=replace(algorithm, **others), **own)
-
     def _label(self, name: str, choice: Mapping[str, Any]) -> str:
         """The method and the settings that vary, in the order of the grid."""
         shown = [f"{one}={_short(choice[one])}" for one in self.settings if one in choice and self._varies(one)]
@@ -127,7 +121,15 @@ class Grid:
         return len(self.settings[name]) > 1
 
 
-def _settings_of(method: Algorithm) -> list[str]:
+def with_choice(run: Run, choice: Mapping[str, Any]) -> Run:
+    """The run with other settings, of its own or of its algorithm."""
+    algorithm: Any = run.algorithm
+    own = validated(Run, {name: value for name, value in choice.items() if name in RUN_SETTINGS})
+    others = validated(type(algorithm), {name: value for name, value in choice.items() if name not in own})
+    return replace(run, algorithm=replace(algorithm, **others), **own)
+
+
+def settings_of(method: Algorithm) -> list[str]:
     return [*RUN_SETTINGS, *(one.name for one in dataclasses.fields(method))]  # type: ignore[arg-type]
 
 

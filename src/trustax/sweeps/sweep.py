@@ -41,7 +41,7 @@ def sweep(
         settings: settings of `Run` and of the algorithms; a list gives several values to combine, for example
             `memory_size=[5, 10, 40]`. A setting applies to the methods that have it.
     """
-    grid = Grid(_named(methods), [env_ids] if isinstance(env_ids, str) else list(env_ids), _as_lists(settings))
+    grid = Grid(named_methods(methods), [env_ids] if isinstance(env_ids, str) else list(env_ids), _as_lists(settings))
     console = Console(stderr=True, quiet=quiet)
     return run_grid(grid, Path(folder), make_engine(engine) if isinstance(engine, str) else engine, console)
 
@@ -72,7 +72,7 @@ def _job(run: Run, cells: Sequence[Cell], folder: Path) -> Job:
     return Job(title=f"{label} · {run.env_id} · {unique}", run=run, folder=folder / f"{name}__{unique}")
 
 
-def _named(methods: str | Algorithm | Iterable[str | Algorithm]) -> Mapping[str, Algorithm]:
+def named_methods(methods: str | Algorithm | Iterable[str | Algorithm]) -> Mapping[str, Algorithm]:
     given = [methods] if isinstance(methods, str | Algorithm) else list(methods)
     named: dict[str, Algorithm] = {}
     for method in given:

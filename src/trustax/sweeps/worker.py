@@ -20,7 +20,7 @@ from trustax.ops.metrics import STEP, Record
 from trustax.run import Run, from_json, read_run, to_json
 from trustax.runtime.interrupt import EXIT_CODE, Interrupted
 from trustax.runtime.loop import TrainingLoop
-from trustax.storage.history import checkpoint_path, newest_valid
+from trustax.storage.history import checkpoint_path, newest_valid, step_of
 from trustax.storage.journal import METRICS_FILE, read_records
 from trustax.storage.reading import open_regular
 from trustax.storage.records import parse_record
@@ -41,11 +41,13 @@ class Job:
     """JSON values for the `on_finish` callback"""
     lease: bool = False
     """whether the folder is on a file system that several machines share, so that attempts need leases"""
+    stop_at: int | None = None
+    """stop after this many environment steps of each seed, and save; by default at the end of the run"""
 
     @property
     def steps(self) -> int:
         """Environment steps of each seed."""
-        return self.run.num_iterations * self.run.batch_size
+        return self.run.num_iterations * self.run.batch_size if self.stop_at is None else self.stop_at
 
     def to_line(self) -> str:
         return json.dumps(
@@ -55,6 +57,7 @@ class Job:
                 "folder": str(self.folder),
                 "notes": self.notes,
                 "lease": self.lease,
+                "stop_at": self.stop_at,
             }
         )
 
@@ -67,6 +70,7 @@ class Job:
             folder=Path(values["folder"]),
             notes=values["notes"],
             lease=values["lease"],
+            stop_at=values["stop_at"],
         )
 
 
@@ -75,9 +79,9 @@ def work(on_finish: Callable[[Job, Sequence[Record]], None] | None = None) -> No
     job = Job.from_line(sys.stdin.readline())
     _exit_with_parent()
     try:
-        records: Sequence[Record] | None = finished_records(job.run, job.folder)
+        records: Sequence[Record] | None = finished_records(job.run, job.folder, job.stop_at)
         if records is None:
-            records = _train(job)
+            records = train_job(job)
         if on_finish:
             on_finish(job, records)
     except TrustaxError as error:
@@ -87,7 +91,8 @@ def work(on_finish: Callable[[Job, Sequence[Record]], None] | None = None) -> No
         sys.exit(EXIT_CODE)
 
 
-def _train(job: Job) -> Sequence[Record]:
+def train_job(job: Job, on_record: Callable[[Record], None] | None = None) -> Sequence[Record]:
+    """Train a job in this process, and call `on_record` after each iteration."""
     loop = TrainingLoop(
         job.run,
         run_dir=job.folder,
@@ -97,15 +102,24 @@ def _train(job: Job) -> Sequence[Record]:
         lease=job.lease,
     )
     with loop:
-        for _ in loop:
-            pass
+        for iteration in loop:
+            if on_record is not None:
+                on_record(iteration.record)
+            if iteration.timesteps >= job.steps:
+                break
     return loop.records
 
 
-def finished_records(run: Run, folder: Path) -> Sequence[Record] | None:
-    """All records of a run whose last iteration was saved; None if the run is unfinished."""
-    steps = run.num_iterations * run.batch_size
-    if newest_valid(folder) != checkpoint_path(folder, steps) or read_run(folder) != run:
+def finished_records(run: Run, folder: Path, stop_at: int | None = None) -> Sequence[Record] | None:
+    """All records of a run whose last iteration was saved; None if the run is unfinished.
+
+    With `stop_at`, the records up to this step, if the run was saved there or later.
+    """
+    newest = newest_valid(folder)
+    if stop_at is not None and newest is not None and step_of(newest) > stop_at and read_run(folder) == run:
+        return [record for record in read_records(folder) if record[STEP] <= stop_at]
+    steps = run.num_iterations * run.batch_size if stop_at is None else stop_at
+    if newest != checkpoint_path(folder, steps) or read_run(folder) != run:
         return None
     records = read_records(folder)
     return records if records and records[-1][STEP] == steps else None

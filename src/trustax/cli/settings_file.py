@@ -1,0 +1,43 @@
+"""`--settings FILE`: a TOML file of settings, such as `best.toml` of `trustax tune`, as defaults of a command."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trustax.errors import TrustaxError, similar_or_all
+from trustax.run import Run
+from trustax.sweeps.grid import settings_of, with_choice
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; any failure is an error of one line that names the file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise TrustaxError(f"there is no file {path}") from None
+    except (OSError, ValueError) as error:
+        raise TrustaxError(f"{path} is not a TOML file: {error}") from error
+
+
+def read_settings(path: Path | None) -> dict[str, Any]:
+    """The settings in a file; none without a file."""
+    values = {} if path is None else read_toml(path)
+    if not isinstance(values.get("env_id", ""), str):
+        raise TrustaxError(f"{path}: env_id must be a text, not {values['env_id']!r}")
+    return values
+
+
+def with_settings(run: Run, path: Path | None, values: Mapping[str, Any]) -> Run:
+    """The run with the settings of a file; errors name the file and the setting."""
+    known = ["env_id", *settings_of(run.algorithm)]
+    for name in values:
+        if name not in known:
+            hint = similar_or_all(name, known)
+            raise TrustaxError(f"{path}: {run.algorithm_name} has no setting {name!r}; {hint}")
+    try:
+        own = {name: value for name, value in values.items() if name != "env_id"}
+        return with_choice(replace(run, env_id=values.get("env_id", run.env_id)), own)
+    except TrustaxError as error:
+        raise TrustaxError(f"{path}: {error}") from error

@@ -1,0 +1,177 @@
+"""A study suggests, prunes, continues after an interruption, and leaves settings that `trustax train` takes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trustax.algorithms import PPO
+from trustax.cli.main import _default_run, _methods
+from trustax.cli.tune import Tune, parse_space, separate_options
+from trustax.errors import TrustaxError
+from trustax.ops.metrics import RETURN, STEP
+from trustax.run import Run, read_run
+from trustax.storage.history import newest_valid
+from trustax.storage.pytree import copy_rows, load, save
+from trustax.sweeps.halving import Group, planned_steps, rungs
+from trustax.sweeps.objectives import area, final, reported_values
+from trustax.sweeps.ranges import Range, checked_space, choice_of, default_choice
+from trustax.sweeps.tuning import tune
+
+RUN = Run(algorithm=PPO(hidden_sizes=(8,)), env_id="native:CartPole-v1", num_seeds=2)
+TINY: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 3 * 128, "num_seeds": 2}
+SPACE = {"learning_rate": Range(1e-4, 1e-2, log=True), "clip_range": [0.1, 0.2, 0.3]}
+
+
+class StoppedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("learning_rat:1e-5..1e-2", "ppo has no setting 'learning_rat' to tune; did you mean learning_rate"),
+        ("lr:1e-5..1e-2", "here it is called learning_rate"),
+        ("learning_rate:1e-2..1e-5", "from a lower to a higher number, not from 0.01 to 1e-05"),
+        ("learning_rate:0..1:log", "a range with log must start above 0"),
+        ("learning_rate:-1.0..1", "learning_rate must be at least 0, not -1"),
+        ("learning_rate:a..b", "is not a range; write learning_rate:LOW..HIGH"),
+        ("learning_rate:1e-5..1e-2:lin", "is not a range; write learning_rate:LOW..HIGH"),
+        ("learning_rate", "--tune learning_rate has no values; write learning_rate:LOW..HIGH"),
+        ("num_epochs:1.5..3", "num_epochs takes whole numbers, not 1.5..3"),
+        (
+            "activation:1..3",
+            "activation is not a number, so it has no range; give choices, for example activation:tanh",
+        ),
+        ("activation:tanh,relux", "'relux'"),
+        ("clip_range:0.2", "clip_range needs a range or at least two different choices"),
+        ("total_timesteps:1..9", "total_timesteps cannot be tuned"),
+    ],
+)
+def test_mistakes_are_answered_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(TrustaxError) as caught:
+        checked_space(RUN, parse_space([text]))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_command_defines_a_study() -> None:
+    arguments = "ppo --env-id CartPole-v1 --tune learning_rate:1e-5..1e-2:log hidden_sizes:8x8,16x16 --trials 4"
+    _, settings = separate_options([*arguments.split(), "--num-seeds", "2", "--jobs", "1", "--gae-lambda=0.9"])
+    assert settings == {"num_seeds": [2], "gae_lambda": [0.9]}
+    command = Tune(method="ppo", env_id="CartPole-v1", tune=("learning_rate:1e-5..1e-2:log", "hidden_sizes:8x8,16x16"))
+    tuning = command.tuning(_methods(), settings)
+    assert (tuning.run.num_seeds, tuning.run.algorithm.gae_lambda) == (2, 0.9)
+    assert tuning.space == {"learning_rate": Range(1e-5, 1e-2, log=True), "hidden_sizes": ((8, 8), (16, 16))}
+    assert choice_of(tuning.space, {"learning_rate": 1e-3, "hidden_sizes": "16x16"})["hidden_sizes"] == (16, 16)
+    with pytest.raises(TrustaxError, match=r"--num-envs needs one value; to tune it, name it in --tune"):
+        command.tuning(_methods(), {"num_envs": [1, 2]})
+
+
+def test_the_default_settings_are_a_trial_only_if_they_are_in_the_ranges() -> None:
+    assert default_choice(RUN, {"clip_range": Range(0.1, 0.4), "hidden_sizes": ((8,), (9,))}) == {
+        "clip_range": 0.2,
+        "hidden_sizes": "8",
+    }
+    assert default_choice(RUN, {"clip_range": Range(0.3, 0.4)}) is None
+    assert default_choice(RUN, {"activation": ("relu", "elu")}) is None
+
+
+def test_pruning_costs_less_than_a_third() -> None:
+    assert rungs(24, reduction=3) == [3, 8, 24]
+    run = Run(algorithm=PPO(), env_id="A-v0", total_timesteps=200_000)
+    assert planned_steps(run, 8, reduction=3) < planned_steps(run, 8, reduction=1) / 3
+    assert planned_steps(run, 8, reduction=1) == 8 * 24 * 8192
+
+
+def test_trials_that_differ_in_mapped_settings_are_learners_of_one_run() -> None:
+    group = Group.of(RUN, {4: {"clip_range": 0.1, "num_epochs": 3}, 6: {"clip_range": 0.2, "num_epochs": 3}}, Path())
+    assert group.run.algorithm.clip_range == (0.1, 0.1, 0.2, 0.2)
+    assert (group.run.algorithm.num_epochs, group.run.num_seeds, list(group.run.seeds)) == (3, 4, [0, 1, 0, 1])
+    assert group.learners(6) == slice(2, 4)
+
+
+def test_objectives_need_an_episode_of_each_seed() -> None:
+    records = [{STEP: 8, RETURN: [None, 1.0]}, {STEP: 16, RETURN: [2.0, 3.0]}]
+    assert np.isnan(final(records[:1], slice(0, 2)))
+    assert np.isnan(area(records[:1], slice(0, 2)))
+    assert list(reported_values(final, records, slice(0, 2), known=[])) == [(16, 2.5)]
+    assert list(reported_values(final, records, slice(1, 2), known=[8])) == [(16, 3.0)]
+
+
+def test_a_checkpoint_is_copied_with_some_of_its_rows(tmp_path: Path) -> None:
+    save(tmp_path / "all", {"weights": np.arange(6).reshape(3, 2), "iteration": np.array(7)}, {"a": 1})
+    copy_rows(tmp_path / "all", tmp_path / "some" / "copy", [2, 0], {"a": 2})
+    template = {"weights": np.zeros((2, 2), int), "iteration": np.array(0)}
+    copied = load(tmp_path / "some" / "copy", template)
+    assert copied["weights"].tolist() == [[4, 5], [0, 1]]
+    assert copied["iteration"] == 7
+
+
+@pytest.fixture(scope="module")
+def study_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a study of six trials that was interrupted after four."""
+    return tmp_path_factory.mktemp("studies") / "study"
+
+
+def tiny_study(folder: Path, **options: Any) -> Any:
+    method = PPO(hidden_sizes=(8,), num_minibatches=2, num_epochs=1)
+    return tune(method, "native:CartPole-v1", SPACE, folder=folder, generation_size=3, quiet=True, **TINY | options)
+
+
+def test_an_interrupted_study_continues_without_repeating_a_trial(study_folder: Path) -> None:
+    told: list[int] = []
+
+    def stop_in_the_second_generation(study: Any, trial: Any) -> None:
+        told.append(trial.number)
+        if len(told) == 4:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        tiny_study(study_folder, trials=6, callbacks=[stop_in_the_second_generation])
+    result = tiny_study(study_folder, trials=6, callbacks=[lambda study, trial: told.append(trial.number)])
+    assert sorted(told) == list(range(6))
+    trials = result.study.trials
+    assert len(trials) == 6
+    assert len({json.dumps(trial.params) for trial in trials}) == 6
+    assert trials[0].params == {"learning_rate": 3e-4, "clip_range": 0.2}
+    states = [trial.state.name for trial in trials]
+    assert (states[:3].count("COMPLETE"), states[3:].count("COMPLETE")) == (1, 1)
+    assert result.steps == (6 + 2 + 2) * 128 * 2  # one iteration of each trial, two more of the best ones
+    best = max((trial for trial in trials if trial.state.name == "COMPLETE"), key=lambda trial: trial.value)
+    assert result.best_settings == best.params
+    # Each survivor has a run of its own, which continues from its learners in the run of the generation.
+    survivor = next(path for path in (study_folder / "runs").glob("trial-*") if f"-{best.number}__" in path.name)
+    assert read_run(survivor).num_seeds == 2
+    assert newest_valid(survivor).name == "step_000000000384"
+    lines = (survivor / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)[STEP] for line in lines] == [128, 256, 384]
+
+
+def test_a_finished_study_gives_a_table_a_picture_and_settings(study_folder: Path) -> None:
+    result = tiny_study(study_folder, trials=6)
+    assert result.table().row_count == 6
+    result.plot(study_folder / "tuning.png")
+    assert (study_folder / "tuning.png").stat().st_size > 10_000
+    run, _ = _default_run(PPO(), ["--settings", str(result.settings_file)])
+    assert run.algorithm == result.best_run.algorithm
+    assert (run.env_id, run.horizon, run.total_timesteps) == ("native:CartPole-v1", 64, 384)
+    with pytest.raises(TrustaxError, match="holds a study with horizon = 64, not 32"):
+        tiny_study(study_folder, trials=6, horizon=32)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("learning_rat = 1", "settings.toml: ppo has no setting 'learning_rat'; did you mean learning_rate"),
+        ("horizon = 0", "settings.toml: horizon must be at least 1, not 0"),
+        ("env_id = 3", "settings.toml: env_id must be a text, not 3"),
+        ("horizon =", "settings.toml is not a TOML file"),
+    ],
+)
+def test_mistakes_in_a_settings_file_name_the_file_and_the_setting(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "settings.toml").write_text(text)
+    with pytest.raises(TrustaxError, match=message):
+        _default_run(PPO(), ["--settings", str(tmp_path / "settings.toml")])
