@@ -14,6 +14,7 @@ import pytest
 
 from trustax.cli import commands
 from trustax.cli.main import main
+from trustax.cli.tune import Tune
 from trustax.envs import ENGINES, engine_of
 from trustax.paper.commands import Reproduce
 from trustax.paper.report.command import Report
@@ -108,6 +109,7 @@ def test_a_command_has_the_options_that_are_shown(
     kinds = [getattr(commands, kind) for kind in ("Train", "Resume", "Evaluate", "Record", "Export", "Plot", "Check")]
     for kind in [*kinds, Reproduce, Report]:
         monkeypatch.setattr(kind, "__call__", lambda command: None)
+    monkeypatch.setattr(Tune, "run", Tune.tuning)
     with pytest.raises(SystemExit) as leaving:
         main(shlex.split(command, comments=True))
     assert leaving.value.code == 0

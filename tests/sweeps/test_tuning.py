@@ -1,6 +1,8 @@
 """A study suggests, prunes, continues after an interruption, and leaves settings that `trustax train` takes."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,16 @@ from trustax.algorithms import PPO
 from trustax.cli.main import _default_run, _methods
 from trustax.cli.tune import Tune, parse_space, separate_options
 from trustax.errors import TrustaxError
-from trustax.ops.metrics import RETURN, STEP
-from trustax.run import Run, read_run
-from trustax.storage.history import newest_valid
+from trustax.ops.metrics import RETURN, SKIPPED, STEP
+from trustax.run import Run, read_run, to_json, write_run
+from trustax.storage.history import checkpoint_path, newest_valid
 from trustax.storage.pytree import copy_rows, load, save
-from trustax.sweeps.halving import Group, planned_steps, rungs
+from trustax.sweeps.halving import Group, halve, planned_steps, rungs
 from trustax.sweeps.objectives import area, final, reported_values
+from trustax.sweeps.pool import Failure
 from trustax.sweeps.ranges import Range, checked_space, choice_of, default_choice
 from trustax.sweeps.tuning import tune
+from trustax.sweeps.worker import Job
 
 RUN = Run(algorithm=PPO(hidden_sizes=(8,)), env_id="native:CartPole-v1", num_seeds=2)
 TINY: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 3 * 128, "num_seeds": 2}
@@ -110,6 +114,58 @@ def test_a_checkpoint_is_copied_with_some_of_its_rows(tmp_path: Path) -> None:
     assert copied["iteration"] == 7
 
 
+def pretend_to_train(jobs: Sequence[Job]) -> list[Failure]:
+    """Write folders as training does. The return grows with the clip range, and learning rates above 0.5 diverge."""
+    failures = []
+    for job in jobs:
+        run, steps = job.run, job.run.batch_size
+        rates = run.algorithm.learning_rate
+        done = len((job.folder / "metrics.jsonl").read_text().splitlines()) if job.folder.exists() else 0
+        job.folder.mkdir(parents=True, exist_ok=True)
+        write_run(run, job.folder)
+        with open(job.folder / "metrics.jsonl", "a") as file:
+            for number in range(done + 1, job.steps // steps + 1):
+                skipped = [number * (rate > 0.5) for rate in rates]
+                record = {STEP: number * steps, RETURN: run.algorithm.clip_range, SKIPPED: skipped}
+                file.write(json.dumps(record) + "\n")
+                if max(skipped) >= 10:
+                    failures.append(Failure(job, "diverged"))
+                    break
+                arrays = {"keys": np.array(rates)[:, None], "iteration": np.array(number)}
+                save(checkpoint_path(job.folder, number * steps), arrays, {"kind": "run", "run": to_json(run)})
+    return failures
+
+
+def test_a_generation_is_halved_and_diverging_trials_fail_alone(tmp_path: Path) -> None:
+    base = replace(RUN, algorithm=PPO(num_minibatches=2), total_timesteps=36 * 64, num_envs=1, horizon=64)
+    choices: dict[int, dict[str, Any]] = {
+        number: {"clip_range": number / 10, "learning_rate": 0.1, "num_epochs": 1 + number % 2, "num_minibatches": 2}
+        for number in range(9)
+    }
+    choices[8]["learning_rate"] = 0.9  # diverges after ten iterations, between the first and the second rung
+    choices[1]["num_minibatches"] = 65  # more than an iteration has steps
+    trained: list[int] = []
+
+    def train(jobs: Sequence[Job]) -> list[Failure]:
+        trained.append(len(jobs))
+        return pretend_to_train(jobs)
+
+    reports: list[int] = []
+    outcomes = halve(base, choices, tmp_path, 3, train, final, lambda number, *_: reports.append(number))
+    states = {number: (outcome.state, outcome.steps // 64) for number, outcome in sorted(outcomes.items())}
+    assert (states[8], states[1]) == (("failed", 10), ("failed", 0))
+    assert "num_minibatches is 65" in outcomes[1].reason
+    assert [number for number, state in states.items() if state == ("pruned", 4)] == [0, 2, 3, 4, 5]
+    assert (states[6], states[7]) == (("pruned", 12), ("complete", 36))
+    assert trained == [2, 2, 1, 1]  # even and odd trials apart, to two rungs; the rest of a failed run; the best trial
+    assert reports.count(7) == 3
+    # All is in the folders: nothing is trained again, except the run that failed up to its failure.
+    trained.clear()
+    again = halve(base, choices, tmp_path, 3, train, final, lambda *_: None)
+    assert all(again[number].state == outcomes[number].state for number in choices)
+    assert trained == [1]
+
+
 @pytest.fixture(scope="module")
 def study_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a study of six trials that was interrupted after four."""
@@ -139,7 +195,7 @@ def test_an_interrupted_study_continues_without_repeating_a_trial(study_folder: 
     assert trials[0].params == {"learning_rate": 3e-4, "clip_range": 0.2}
     states = [trial.state.name for trial in trials]
     assert (states[:3].count("COMPLETE"), states[3:].count("COMPLETE")) == (1, 1)
-    assert result.steps == (6 + 2 + 2) * 128 * 2  # one iteration of each trial, two more of the best ones
+    assert result.steps == (6 * 2 + 2) * 128 * 2  # two iterations of each trial, and a third one of the best ones
     best = max((trial for trial in trials if trial.state.name == "COMPLETE"), key=lambda trial: trial.value)
     assert result.best_settings == best.params
     # Each survivor has a run of its own, which continues from its learners in the run of the generation.

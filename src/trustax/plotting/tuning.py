@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from trustax.errors import TrustaxError
 from trustax.plotting.curves import COLORS, FAINT_INK, STYLE, require_suffix, save
@@ -27,29 +28,46 @@ class Point(NamedTuple):
     settings: Mapping[str, Any]
 
 
-def plot_tuning(points: Sequence[Point], log_scales: Mapping[str, bool], path: Path, title: str = "") -> None:
-    """Plot the trials, and save the figure as PNG, SVG or PDF. `log_scales` says for each setting if it has one."""
+class Scale(NamedTuple):
+    """The axis of a setting that has a range."""
+
+    low: float | int
+    high: float | int
+    log: bool
+
+
+Scales = Mapping[str, Scale | None]
+"""Setting → its axis; None if it has choices."""
+
+
+def plot_tuning(points: Sequence[Point], scales: Scales, path: Path, title: str = "") -> None:
+    """Plot the trials, and save the figure as PNG, SVG or PDF."""
     require_suffix(path)
     if not points:
         raise TrustaxError(f"nothing to draw in {path}: no trial has an objective")
     with matplotlib.rc_context(STYLE | {"axes.titlepad": 8, "axes.titlesize": 11}):
-        save(draw_tuning(points, log_scales, title), path)
+        save(draw_tuning(points, scales, title), path)
 
 
-def draw_tuning(points: Sequence[Point], log_scales: Mapping[str, bool], title: str) -> Figure:
+def draw_tuning(points: Sequence[Point], scales: Scales, title: str) -> Figure:
     """Draw the figure without saving it; call this inside `rc_context(STYLE)`."""
-    rows = 1 + ceil(len(log_scales) / COLUMNS)
+    rows = 1 + ceil(len(scales) / COLUMNS)
     width, height = PANEL_SIZE
     figure = Figure(figsize=(width * COLUMNS, height * rows))
     grid = figure.add_gridspec(rows, COLUMNS)
     history = figure.add_subplot(grid[0, :])
     _draw_history(history, points)
     history.set_title(title)
-    for index, (name, has_log_scale) in enumerate(log_scales.items()):
+    for index, (name, scale) in enumerate(scales.items()):
         axes = figure.add_subplot(grid[1 + index // COLUMNS, index % COLUMNS])
-        _scatter(axes, [_position(point.settings[name]) for point in points], points)
-        if has_log_scale:
-            axes.set_xscale("log")
+        if scale is None:
+            choices = list(dict.fromkeys(point.settings[name] for point in points))
+            _scatter(axes, [choices.index(point.settings[name]) for point in points], points)
+            axes.set_xticks(range(len(choices)), [_short(choice) for choice in choices])
+            axes.set_xlim(-0.5, len(choices) - 0.5)
+        else:
+            _scatter(axes, [point.settings[name] for point in points], points)
+            _set_scale(axes, scale)
         axes.set_xlabel(name)
         if index % COLUMNS == 0:
             axes.set_ylabel("objective")
@@ -62,16 +80,15 @@ def _draw_history(axes: Axes, points: Sequence[Point]) -> None:
     complete = [point for point in ordered if point.complete]
     if complete:
         best = np.maximum.accumulate([point.value for point in complete])
-        numbers = [point.number for point in complete]
-        axes.step(numbers, best, where="post", color=COLORS[1], label="best so far")
+        numbers = [*(point.number for point in complete), ordered[-1].number]
+        axes.step(numbers, [*best, best[-1]], where="post", color=COLORS[1], label="best so far")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("trial")
     axes.set_ylabel("objective")
     axes.legend()
 
 
-def _scatter(axes: Axes, positions: Sequence[Any], points: Sequence[Point]) -> None:
-    if any(isinstance(one, str) for one in positions):
-        positions = [str(one) for one in positions]
+def _scatter(axes: Axes, positions: Sequence[float | int], points: Sequence[Point]) -> None:
     for complete, color, label in ((False, FAINT_INK, "pruned"), (True, COLORS[0], "complete")):
         chosen = [index for index, point in enumerate(points) if point.complete == complete]
         if chosen:
@@ -79,6 +96,20 @@ def _scatter(axes: Axes, positions: Sequence[Any], points: Sequence[Point]) -> N
             axes.scatter(xs, ys, s=22, color=color, alpha=0.9 if complete else 0.5, label=label, zorder=3)
 
 
-def _position(value: Any) -> Any:
-    """Numbers are placed by their value, other choices side by side."""
-    return str(value) if isinstance(value, bool | str) or value is None else value
+def _set_scale(axes: Axes, scale: Scale) -> None:
+    """Show the whole range, with a margin."""
+    if scale.log:
+        margin = (scale.high / scale.low) ** 0.03
+        axes.set_xscale("log")
+        axes.set_xlim(scale.low / margin, scale.high * margin)
+        axes.xaxis.set_major_locator(LogLocator(10, (1.0,) if scale.high >= 100 * scale.low else (1.0, 2.0, 5.0)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        margin = 0.03 * (scale.high - scale.low)
+        axes.set_xlim(scale.low - margin, scale.high + margin)
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=isinstance(scale.low, int)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

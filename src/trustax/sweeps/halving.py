@@ -83,7 +83,8 @@ class Group:
 
     def job(self, fraction: float) -> Job:
         """Train the run up to a fraction of its iterations."""
-        steps = max(1, round(fraction * self.run.num_iterations)) * self.run.batch_size
+        iterations = min(self.run.num_iterations, max(2, round(fraction * self.run.num_iterations)))
+        steps = iterations * self.run.batch_size
         return Job(title=_named(self.choices), run=self.run, folder=self.folder, stop_at=steps)
 
     def restricted(self, base: Run, numbers: Iterable[int]) -> "Group | None":
@@ -98,13 +99,15 @@ class Group:
 
 
 def rungs(num_iterations: int, reduction: int) -> list[int]:
-    """The iterations at which trials are compared; the last ones are those of the complete run.
+    """The iterations after which trials are compared; the last number is that of the complete run.
+
+    The first iteration is collected before any update, so trials are not compared after it.
 
     >>> rungs(12, reduction=3), rungs(100, reduction=3), rungs(3, reduction=3), rungs(12, reduction=1)
-    ([2, 4, 12], [12, 34, 100], [1, 3], [12])
+    ([2, 4, 12], [12, 34, 100], [2, 3], [12])
     """
     levels = range(LEVELS) if reduction > 1 else range(1)
-    return sorted({ceil(num_iterations / reduction**level) for level in levels})
+    return sorted({min(num_iterations, max(2, ceil(num_iterations / reduction**level))) for level in levels})
 
 
 def planned_steps(run: Run, num_trials: int, reduction: int) -> int:

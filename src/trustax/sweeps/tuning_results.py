@@ -82,14 +82,17 @@ class TuningResult:
 
     def plot(self, path: str | Path) -> None:
         """Plot the objective of each trial with the best so far, and the objective over each tuned setting."""
-        from trustax.plotting.tuning import Point, plot_tuning  # Matplotlib takes half a second to import
+        from trustax.plotting.tuning import Point, Scale, plot_tuning  # Matplotlib takes half a second to import
 
         points = [
             Point(trial.number, trial.value, trial.state.name == "COMPLETE", trial.params)
             for trial in self.study.trials
             if trial.state.name in ("COMPLETE", "PRUNED") and trial.value is not None
         ]
-        scales = {name: isinstance(one, Range) and one.log for name, one in self.space.items()}
+        scales = {
+            name: Scale(one.low, one.high, one.log) if isinstance(one, Range) else None
+            for name, one in self.space.items()
+        }
         title = f"{self.run.algorithm_name} on {self.run.env_id}"
         plot_tuning(points, scales, Path(path), title)
 
