@@ -39,10 +39,11 @@ def draw_ablation(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figur
 
 
 def draw_full_ablation(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
-    """Final returns on each task on which the ablation runs in full."""
+    """Final returns on each task on which the ablation runs in full, once a variant has run."""
     experiment = EXPERIMENTS["ablation-full"]
     found = {task: outcomes_on(task, experiment, outcomes, protocol) for task in experiment.tasks}
-    return {task: _draw_finals(task, own, COMPONENTS, protocol) for task, own in found.items() if own}
+    variants = {method for group, methods in COMPONENTS.items() if group != "Memory size" for method in methods}
+    return {task: _draw_finals(task, own, COMPONENTS, protocol) for task, own in found.items() if own.keys() & variants}
 
 
 def groups() -> dict[str, list[str]]:
