@@ -72,6 +72,8 @@ def test_a_command_defines_a_study() -> None:
     assert choice_of(tuning.space, {"learning_rate": 1e-3, "hidden_sizes": "16x16"})["hidden_sizes"] == (16, 16)
     with pytest.raises(TrustaxError, match=r"--num-envs needs one value; to tune it, name it in --tune"):
         command.tuning(_methods(), {"num_envs": [1, 2]})
+    with pytest.raises(TrustaxError, match=r"unknown option '--trial'; did you mean --trials\?"):
+        command.tuning(_methods(), {"trial": [40]})
 
 
 def test_the_default_settings_are_a_trial_only_if_they_are_in_the_ranges() -> None:

@@ -14,7 +14,7 @@ from trustax.cli.settings_file import read_settings, with_settings
 from trustax.cli.sweep import paper_run, parse_value, separate
 from trustax.envs import engine_of
 from trustax.errors import TrustaxError, similar_or_all
-from trustax.sweeps.grid import Grid
+from trustax.sweeps.grid import Grid, settings_of
 from trustax.sweeps.options import EngineOptions
 from trustax.sweeps.ranges import Range, checked_space
 from trustax.sweeps.tuning import Tuning, run_study
@@ -32,7 +32,7 @@ class Tune:
     train METHOD --settings best.toml. After an interruption, the same command continues; more --trials extend a study.
     """
 
-    method: Annotated[str, tyro.conf.Positional]
+    method: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="METHOD")]
     """A method, for example ppo."""
     env_id: str | None = None
     """Id of the environment."""
@@ -65,7 +65,8 @@ class Tune:
         engine = self.engine.make()
         result = run_study(tuning, folder, self.trials, engine, Console(stderr=True), self.storage)
         if result.best_value() is None:
-            raise TrustaxError(f"no trial is complete; see the reasons in the study of {folder}")
+            reasons = [trial.user_attrs["reason"] for trial in result.study.trials if "reason" in trial.user_attrs]
+            raise TrustaxError(f"no trial of {folder} is complete; the last one failed: {reasons[-1]}")
         Console().print(result.table())
         result.plot(folder / PICTURE)
         print(f"best settings   {result.settings_file}\npicture         {folder / PICTURE}")
@@ -83,11 +84,8 @@ class Tune:
         engine_of(env_id)
         if not self.tune:
             raise TrustaxError("--tune is missing; for example --tune learning_rate:1e-5..1e-2:log clip_range:0.1..0.4")
-        for name, values in settings.items():
-            if len(values) != 1:
-                option = name.replace("_", "-")
-                raise TrustaxError(f"--{option} needs one value; to tune it, name it in --tune, for example {name}:1,2")
         method = known[self.method]
+        _check_options(method, settings)
         run = with_settings(paper_run(method, env_id), self.settings, {k: v for k, v in read.items() if k != "env_id"})
         grid = Grid({self.method: method}, [env_id], settings, lambda *_: run)
         ((run, _),) = grid.expand()
@@ -99,6 +97,18 @@ class Tune:
             reduction=self.reduction,
             sampler_seed=self.sampler_seed,
         )
+
+
+def _check_options(method: Algorithm, settings: Mapping[str, Sequence[Any]]) -> None:
+    """Settings must exist and have one value."""
+    names = [*settings_of(method), *(one.name for one in fields(Tune))]
+    for name, values in settings.items():
+        option = f"--{name.replace('_', '-')}"
+        if name not in names:
+            similar = similar_or_all(option, [f"--{one.replace('_', '-')}" for one in names], count=1)
+            raise TrustaxError(f"unknown option {option!r}; {similar}")
+        if len(values) != 1:
+            raise TrustaxError(f"{option} needs one value; to tune it, name it in --tune, for example {name}:1,2")
 
 
 def separate_options(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]:

@@ -16,13 +16,14 @@ from typing import Any
 from rich.console import Console
 
 from trustax.algorithms import Algorithm
-from trustax.errors import TrustaxError
+from trustax.errors import TrustaxError, refuse_unknown
 from trustax.ops.metrics import RETURN
 from trustax.run import Run, to_json
+from trustax.runtime.interrupt import Interrupted
 from trustax.storage.atomic import jsonable
 from trustax.storage.lock import locked
 from trustax.sweeps.engines import Engine, make_engine
-from trustax.sweeps.grid import Grid
+from trustax.sweeps.grid import Grid, settings_of
 from trustax.sweeps.halving import Outcome, halve, planned_steps
 from trustax.sweeps.local import LocalEngine
 from trustax.sweeps.objectives import OBJECTIVES, reported_values
@@ -103,6 +104,8 @@ def tune(
         settings: settings of `Run` and of the algorithm that all trials share.
     """
     ((name, method),) = named_methods(algorithm).items()
+    known = settings_of(method)
+    refuse_unknown("tune", [one for one in settings if one not in known], known)
     ((run, _),) = Grid({name: method}, [env_id], {one: [value] for one, value in settings.items()}).expand()
     tuning = Tuning(
         run=run,
@@ -138,10 +141,14 @@ def run_study(
         planned = [planned_steps(tuning.run, size, tuning.reduction) for size in sizes]
         with TuningProgress(folder.name, planned, trials, console, shows_bar=is_here) as progress:
             train = partial(train_here, progress) if is_here else partial(train_on, engine, folder.name, console)
-            for _ in sizes:
-                _run_generation(study, tuning, folder, trials, train, tuple(callbacks))
-                progress.end_generation(len(ended(study)), result.best_value())
-                result.save()
+            try:
+                for _ in sizes:
+                    _run_generation(study, tuning, folder, trials, train, tuple(callbacks))
+                    progress.end_generation(len(ended(study)), result.best_value())
+                    result.save()
+            except Interrupted:
+                done = f"{len(ended(study))} of {trials} trials are finished"
+                raise Interrupted(f"stopped and saved; {done}; run the same command to continue") from None
     return result
 
 
