@@ -9,19 +9,19 @@ WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 LOCK := requirements-dev.lock
 CONSTRAINTS = $(shell $(PYTHON) -c 'import sys; print("--constraint $(LOCK)" if sys.version_info[:2] == (3, 11) else "")')
 
-.PHONY: train test quick avx2 slow reliability lock clean
+.PHONY: train test quick avx2 slow docs reliability lock clean
 
 train: $(VENV)/.ready
 	$(BIN)/trustax train mcpo --env-id Pendulum-v1 --total-timesteps 1000000 --num-seeds 2
 
 test: $(VENV)/.ready
-	$(BIN)/ruff check src tests benchmarks reliability
-	$(BIN)/ruff format --check src tests benchmarks reliability
+	$(BIN)/ruff check src tests benchmarks reliability examples docs
+	$(BIN)/ruff format --check src tests benchmarks reliability examples docs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest $(WORKERS)
 
 quick: $(VENV)/.ready
-	$(BIN)/python -m pytest $(WORKERS) -m "not slow and not pages and not engines"
+	$(BIN)/python -m pytest $(WORKERS) -m "not slow and not pages and not engines and not docs"
 
 # The arithmetic once more, as on a processor without AVX-512 and as XLA optimizes it for users.
 avx2: export XLA_FLAGS := --xla_cpu_max_isa=AVX2 --xla_backend_optimization_level=3 \
@@ -33,6 +33,10 @@ avx2: $(VENV)/.ready
 slow: $(VENV)/.ready
 	$(BIN)/python -m pytest -m slow
 
+# The documentation site, with its tutorials executed: docs/_build/html/index.html
+docs: $(VENV)/.ready
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+
 # What docs/reliability.md promises, tried out; in less than 40 minutes on two cores.
 reliability: $(VENV)/.ready
 	$(BIN)/python -m reliability
@@ -43,7 +47,7 @@ lock:
 	mv $(LOCK).new $(LOCK)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf docs/_build $(VENV) .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/.ready: pyproject.toml $(LOCK)
 	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,48 @@
+"""Settings of the documentation site: `make docs` builds it into docs/_build/html."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+import trustax
+
+project = "Trustax"
+author = "the authors of Trustax"
+version = release = trustax.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "equations",
+    "method_page",
+]
+exclude_patterns = ["_build", "_ext"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 4
+
+# Tutorials run when the site is built, in a temporary folder; `-D nb_execution_mode=off` leaves them out.
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 100
+
+# A page needs no network: furo uses the fonts of the system, and equations are drawings.
+html_theme = "furo"
+html_title = f"Trustax {version}"
+html_static_path = ["_static"]
+html_css_files = ["trustax.css"]
+html_math_renderer = "svg"
+html_copy_source = False
+html_show_sphinx = html_show_copyright = False
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
