@@ -18,7 +18,9 @@ from trustax.paper.tables.tables import table
 
 fidelity, readings = import_module("fidelity"), import_module("readings")
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README, LEARNING, BENCHMARKS = (
+    (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/learning.md", "docs/benchmarks.md")
+)
 SPEEDS = json.loads((ROOT / "results" / "benchmarks" / "compare.json").read_text(encoding="utf-8"))["measurements"]
 TASKS = {
     "Pendulum-v1": ("table-1-full", "pendulum"),
@@ -27,13 +29,13 @@ TASKS = {
     "Unlock": ("minigrid", "unlock"),
     "UnlockPickup": ("minigrid", "unlock-pickup"),
 }
-"""The README's tasks, and where the paper has them."""
+"""The tasks of the table of returns, and where the paper has them."""
 PROTOCOLS = {"terminate": "paper", "bootstrapped": "bootstrapped"}
 
 
-def rows_after(heading: str) -> list[list[str]]:
-    """The cells of the README's table that begins with this line, without its first two lines."""
-    lines = README[README.index(heading) :].splitlines()
+def rows_after(page: str, heading: str) -> list[list[str]]:
+    """The cells of a page's table that begins with this line, without its first two lines."""
+    lines = page[page.index(heading) :].splitlines()
     body = lines[2 : next(number for number, line in enumerate(lines) if not line.startswith("|"))]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in body]
 
@@ -44,7 +46,7 @@ def paper_table(name: str, protocol: str) -> PaperTable:
 
 
 def kept(name: str, protocol: str, method: str, task: str, digits: int) -> str:
-    """A cell as the README writes it."""
+    """A cell as the table of returns writes it."""
     shown = paper_table(name, protocol)
     (row,) = (row for row in shown.rows if row.name == method)
     ours = row.entries[[column.key for column in shown.columns].index(task)].ours
@@ -77,8 +79,8 @@ def test_a_page_has_the_tables_that_its_script_prints(script: str) -> None:
     assert not missing, f"docs/benchmarks.md should have what benchmarks/{script}.py --table prints"
 
 
-def test_the_readmes_speeds_are_the_medians() -> None:
-    rows = rows_after("| | environment steps/s")
+def test_the_speeds_in_short_are_the_medians() -> None:
+    rows = rows_after(BENCHMARKS, "| | environment steps/s")
     ranking = {row.contender: row for row in bars.ranking(SPEEDS)["Pendulum-v1"]}
     assert rows == [
         [name, f"{round(ranking[name].median, -2):,.0f}", f"{ranking[name].times_baseline:.1f}"] for name, *_ in rows
@@ -86,20 +88,27 @@ def test_the_readmes_speeds_are_the_medians() -> None:
     assert len(rows) == 7
     memory = bars.most(SPEEDS, "Pendulum-v1: Trustax MCPO N=10", "peak_memory_mb")
     start = bars.first_run_line(SPEEDS).removesuffix(".")
-    assert f"{start}, and needs at most {memory:.0f} MB (MCPO N=10)." in README
+    assert f"{start}, and needs at most {memory:.0f} MB (MCPO N=10)." in BENCHMARKS
 
 
-def test_the_readmes_speeds_on_a_gpu_are_those_that_were_kept() -> None:
+def test_the_speeds_in_short_on_a_gpu_are_those_that_were_kept() -> None:
     path = ROOT / "results" / "benchmarks" / "scaling-nvidia-h200.json"
     kept = json.loads(path.read_text(encoding="utf-8"))["measurements"]
     wanted = [(10, scaled.MCPO), (256, scaled.MCPO), (256, scaled.PPO), (256, scaled.REJAX)]
     ten, many, ppo, rejax = (short_count(scaled.speed(kept, "seeds", size, method)) for size, method in wanted)
-    assert f"MCPO N=10 makes {ten} steps/s with 10 seeds and {many} with 256" in README
-    assert f"with 256, our PPO makes {ppo} and rejax's {rejax}." in README
+    assert f"MCPO N=10 makes {ten} steps/s with 10 seeds and {many} with 256" in BENCHMARKS
+    assert f"with 256, our PPO makes {ppo} and rejax's {rejax}." in BENCHMARKS
+
+
+def test_the_readmes_speeds_are_ratios_of_the_medians() -> None:
+    ranking = {row.contender: row for row in bars.ranking(SPEEDS)["Pendulum-v1"]}
+    ours, rejax = ranking["Trustax PPO"], ranking["rejax PPO"]
+    said = f"our PPO makes {ours.times_baseline:.1f} times the steps per second of Stable-Baselines3's and "
+    assert f"{said}{ours.median / rejax.median:.2f} times those of rejax's." in " ".join(README.split())
 
 
 def returns_of(task: str, limits: str) -> list[str]:
-    """The cells of a row of the README's table of returns: MCPO's default, the paper's, the literal one, and PPO."""
+    """The cells of a row of the table of returns: MCPO's default, the paper's, the literal one, and PPO."""
     name, column = TASKS[task]
     digits = 2 if name == "minigrid" else 1
     mcpo = [f"MCPO N=10{variant}" for variant in (" adaptive β_max", "", " literal")]
@@ -107,12 +116,12 @@ def returns_of(task: str, limits: str) -> list[str]:
     return [kept(name, PROTOCOLS[limits], method, column, digits) for method in methods]
 
 
-def test_the_readmes_returns_are_those_of_the_runs() -> None:
-    for task, limits, *cells, _ in rows_after("| task | time limits |"):
+def test_the_returns_are_those_of_the_runs() -> None:
+    for task, limits, *cells, _ in rows_after(LEARNING, "| task | time limits |"):
         assert cells == returns_of(task.partition(",")[0], limits), f"{task}, {limits}"
 
 
-def test_the_readmes_paired_returns_are_those_of_the_experiment() -> None:
+def test_the_paired_returns_are_those_of_the_experiment() -> None:
     results = json.loads((ROOT / "results" / "readings.json").read_text(encoding="utf-8"))
     rows = results if isinstance(results, list) else results["readings"]
 
@@ -132,19 +141,20 @@ def test_the_readmes_paired_returns_are_those_of_the_experiment() -> None:
         for reading in (ours, ppo)
         for protocol in ("paper", "bootstrapped")
     ]
-    text = " ".join(README.split())
+    text = " ".join(LEARNING.split())
     assert f"ended at {pendulum[0]} on Pendulum (time limits terminate; PPO {pendulum[1]})" in text
     assert f"at {pickup[0]} and {pickup[1]} on UnlockPickup (PPO {pickup[2]} and {pickup[3]})" in text
 
 
-def test_the_readme_counts_the_baselines_that_match() -> None:
+def test_the_pages_count_the_baselines_that_match() -> None:
     shown = paper_table("table-1-full", "paper")
     tasks = [number for number, column in enumerate(shown.columns) if "best" not in column.key]
     baselines = [row for row in shown.rows if not row.is_variant and not row.name.startswith("MCPO")]
     verdicts = [row.entries[task].verdict for row in baselines for task in tasks]
     run = [verdict for verdict in verdicts if verdict != "not run"]
     said = f"Of the {len(run)} cells of baselines in the paper's Table 1 that were run under its protocol, "
-    assert f"{said}{run.count('matches')} match: the 95 % intervals overlap." in " ".join(README.split())
+    for page in (README, LEARNING):
+        assert f"{said}{run.count('matches')} match: the 95 % intervals overlap." in " ".join(page.split())
 
 
 def test_the_page_on_fidelity_has_the_tables_that_its_script_makes() -> None:

@@ -1,15 +1,21 @@
-"""The README's own example and commands."""
+"""The README's own example, and what it points to: the example of callbacks and the table of methods."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-import trustax as tx
 from trustax.algorithms import ALGORITHMS
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-EXAMPLE, CALLBACKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+ROOT = Path(__file__).parent.parent
+
+
+def examples_of(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+
+
+(EXAMPLE,) = examples_of("README.md")
+CALLBACKS, _ = examples_of("docs/howto/callbacks-and-loggers.md")
 
 
 @pytest.mark.parametrize(
@@ -29,10 +35,15 @@ def test_the_example_of_callbacks_runs(
     monkeypatch.chdir(tmp_path)
     shorter, count = re.subn(r"total_timesteps=[\d_]+", "total_timesteps=8192", CALLBACKS)
     assert count == 2
-    exec(compile(shorter, "README.md", "exec"), {"tx": tx})
+    exec(compile(shorter, "callbacks-and-loggers.md", "exec"), {})
     assert "8192 [" in capsys.readouterr().out
     assert (tmp_path / "runs" / "cartpole" / "best.agent" / "manifest.json").exists()
 
 
 def test_every_method_is_in_the_table() -> None:
-    assert set(re.findall(r"^\| `([a-z-]+)` \|", README, re.MULTILINE)) == set(ALGORITHMS) | {"mean-psi"}
+    page = (ROOT / "docs" / "methods" / "index.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)) == set(ALGORITHMS) | {"mean-psi"}
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 90
