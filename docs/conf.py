@@ -44,5 +44,6 @@ html_css_files = ["trustax.css"]
 html_math_renderer = "svg"
 html_copy_source = False
 html_show_sphinx = html_show_copyright = False
+highlight_language = "none"  # a block without a language is a session in a terminal
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
