@@ -1,4 +1,4 @@
-"""Runs the tests of reliability, prints one table, and writes results/reliability.json.
+"""Runs the tests of reliability, prints one table, and keeps each row in results/reliability.json and its page.
 
     python -m reliability                  everything, in less than 40 minutes on two cores
     python -m reliability --quick          a few trials of every row, in some minutes
@@ -14,10 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -65,8 +65,8 @@ def run_in_process(name: str, full: bool) -> Row:
         return row
 
 
-def run_all(names: list[str], full: bool, console: Console) -> list[Row]:
-    """Run rows two at a time, and those that measure speed alone at the end."""
+def run_all(names: list[str], full: bool, console: Console, keep: Callable[[Row], None]) -> list[Row]:
+    """Run rows two at a time, and those that measure speed alone at the end; keep each as soon as it has ended."""
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     rows: list[Row] = []
     with Progress(*columns, console=console) as progress:
@@ -74,6 +74,7 @@ def run_all(names: list[str], full: bool, console: Console) -> list[Row]:
 
         def finished(row: Row) -> None:
             rows.append(row)
+            keep(row)
             mark = "[red]✗" if row.failed else "[green]✓"
             progress.console.print(f"{mark}[/] {row.name}: {row.passed:,} of {row.tried:,}, {row.seconds:.0f} s")
             progress.advance(task)
@@ -100,20 +101,27 @@ def show(rows: list[Row], console: Console) -> None:
             console.print(f"{row.name}: {failure}", style="red", markup=False)
 
 
-def results_of(rows: list[Row], full: bool) -> dict[str, Any]:
+def _ignore(row: Row) -> None:
+    """A quick run keeps nothing."""
+
+
+def keep_row(row: Row) -> None:
+    """Put a row of a full run into the results and into the page."""
     versions = {name: import_module(name).__version__ for name in ("trustax", "jax", "numpy")}
-    return {
-        "full": full,
+    known = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"] if RESULTS.exists() else []
+    others = [other for other in known if other["name"] != row.name]
+    results = {
         "versions": versions | {"python": platform.python_version()},
-        "rows": [r.to_json() for r in rows],
+        "rows": sorted([*others, row.to_json()], key=lambda one: int(one["name"][1:])),
     }
+    write(results, RESULTS)
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="ROW", help="run some rows, for example R1 R4")
-    parser.add_argument("--quick", action="store_true", help="run a few trials of every row")
-    parser.add_argument("--output", type=Path, help="write the results to another file, and leave the page as it is")
+    parser.add_argument("--quick", action="store_true", help="run a few trials of every row, and write nothing")
     parser.add_argument("--row", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.row:
@@ -126,14 +134,8 @@ def main() -> None:
     console = Console()
     with tempfile.TemporaryDirectory(prefix="trustax-reliability-") as cache:
         use_cache(Path(cache), options.quick)
-        rows = run_all(options.only or known, not options.quick, console)
+        rows = run_all(options.only or known, not options.quick, console, _ignore if options.quick else keep_row)
     show(rows, console)
-    if not options.only and not options.quick and options.output is None:
-        results = results_of(rows, full=True)
-        write(results, RESULTS)
-        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
-    elif options.output is not None:
-        write(results_of(rows, full=not options.quick), options.output)
     sys.exit(1 if any(row.failed for row in rows) else 0)
 
 

@@ -23,8 +23,12 @@ def write(results: dict[str, Any], path: Path = RESULTS) -> None:
 def markdown(results: dict[str, Any]) -> str:
     """The table as Markdown: one line for each row."""
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
-    kind = "A full run" if results["full"] else "A quick run, with a few trials of each row"
-    lines = [f"{kind}: {versions}.", "", "| row | test | tried | passed |", "|---|---|---|---|"]
+    lines = [
+        f"The newest full run of each row: {versions}.",
+        "",
+        "| row | test | tried | passed |",
+        "|---|---|---|---|",
+    ]
     for row in results["rows"]:
         test = row["test"] + (f" (not run: {row['not_run']})" if row["not_run"] else "")
         lines.append(f"| {row['name']} | {test} | {row['tried']:,} | {row['passed']:,} |")
