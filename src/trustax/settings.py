@@ -5,7 +5,7 @@ import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import cache, cached_property
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from math import inf
 from numbers import Real
 from types import UnionType
@@ -94,10 +94,11 @@ class Registry(MutableMapping[str, Entry], Generic[Entry]):
         return iter(list(self._entries))
 
     @cached_property
-    def _entry_points(self) -> dict[str, EntryPoint]:
+    def _entry_points(self) -> dict[str, Any]:
+        # Their class is not checked: the package importlib_metadata, where something imports it, returns its own.
         return {point.name: point for point in entry_points(group=self.group)}
 
-    def _load(self, point: EntryPoint) -> Entry:
+    def _load(self, point: Any) -> Entry:
         try:
             return point.load()
         except Exception as error:
