@@ -47,11 +47,11 @@ OTHER_NAMES = {
     "callback": "callbacks",
     "env_id": "env, the second argument",
 }
-"""What users of Stable-Baselines3 and CleanRL type first, with our name for it."""
+"""Names from Stable-Baselines3 and CleanRL, with our names for them."""
 
 
 def refuse_unknown(function: str, unknown: Iterable[str], known: Iterable[str]) -> None:
-    """Answer a keyword that does not exist with the name that was probably meant.
+    """Raise an error for an unknown keyword argument that suggests the name that was probably meant.
 
     >>> refuse_unknown("train", ["n_envs"], ["num_envs"])
     Traceback (most recent call last):

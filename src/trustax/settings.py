@@ -168,7 +168,7 @@ class CheckedSettings:
 
 
 def validated(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings for a dataclass, numbers and tuples as Python's own; refused where one makes no sense.
+    """Settings for a dataclass, with values in Python's own types; a value that does not fit raises an error.
 
     >>> from trustax.algorithms import PPO
     >>> validated(PPO, {"hidden_sizes": [64, 64], "num_epochs": 10.0})
@@ -189,7 +189,7 @@ def _annotations(kind: type) -> dict[str, Any]:
 
 
 def _fitting(name: str, value: Any, annotation: Any) -> Any:
-    """The value as one of the kinds that an annotation allows; what is no plain setting is not looked at."""
+    """The value as one of the kinds that an annotation allows; other annotations are not checked."""
     kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     if not all(kind in KINDS or get_origin(kind) is Literal for kind in kinds):
         return value
@@ -213,7 +213,7 @@ def _whole_number(value: Any) -> int | None:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, str) and value in ("inf", "-inf"):  # as files have it
+    if isinstance(value, str) and value in ("inf", "-inf"):  # how JSON files store it
         return float(value)
     return None if not _is_number(value) else value if isinstance(value, int) else float(value)
 
@@ -229,7 +229,7 @@ def _numbers(value: Any) -> tuple[float, ...] | None:
 
 
 class Kind(NamedTuple):
-    """A kind of settings: what people call it, and a value of it in Python's own type, or None if it is no such."""
+    """A kind of setting: its name in messages, and a function that converts a value to it, or returns None."""
 
     name: str
     fit: Callable[[Any], Any]
@@ -243,7 +243,7 @@ KINDS = {
     tuple[int, ...]: Kind("a tuple of whole numbers", _whole_numbers),
     tuple[float, ...]: Kind("a tuple of numbers", _numbers),
 }
-"""The plain kinds, by their annotations; choices are told by their own names."""
+"""The plain kinds, by their annotations; a choice is shown by its own name."""
 
 
 def _check_range(name: str, settings: dict[str, Any], allowed: Range) -> None:

@@ -1,4 +1,4 @@
-"""What the methods that take Adam steps on minibatches share: their settings, their state, and one step."""
+"""The settings, the state and the update step that all methods with Adam steps on minibatches share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class FirstOrder(NetworkSettings):
     discount: float = setting(0.99, minimum=0, maximum=1)
     """Discount factor γ."""
     gae_lambda: PerLearner = setting(0.95, minimum=0, maximum=1)
-    """λ of generalised advantage estimation."""
+    """λ of generalized advantage estimation."""
     value_cost: PerLearner = setting(0.5, minimum=0)
     """Weight of the value loss (c₁)."""
     value_clip_range: PerLearner = setting(0.2, minimum=0)
@@ -54,21 +54,22 @@ class FirstOrder(NetworkSettings):
 
 
 class ActorCritic(eqx.Module):
-    """A policy and the moments of its optimiser: all the state that most first-order methods have."""
+    """A policy and the moments of its optimizer: all the state that most first-order methods have."""
 
     policy: Policy
     adam: AdamState
 
 
 Objective = Callable[[Evaluation, Batch, Any], tuple[Float[Array, " batch"], Metrics]]
-"""What a method maximizes the expectation of, sample by sample, and what it tells of it: one number, or one a sample. A
-function of the new policy on a minibatch, and of the part of the run that remains, from 1 at the first update to 0."""
+"""The objective of a method for each sample of a minibatch, and additional metrics, either scalars or one value per
+sample. Its arguments are the new policy's evaluation of the minibatch, the minibatch, and the fraction of the run that
+remains, which falls from 1 to 0."""
 
 
 def init_actor_critic(
     settings: FirstOrder, key: Key[Array, ""], spec: EnvSpec, initial_log_std: float = 0.0
 ) -> ActorCritic:
-    """A policy that has learnt nothing yet."""
+    """Initialize a policy and its optimizer."""
     policy = architecture_of(settings, spec, initial_log_std).init(key)
     return ActorCritic(policy, adam_init(policy))
 
@@ -123,7 +124,7 @@ def ascend(
 
 
 def batch_metrics(settings: FirstOrder, batch: Batch, progress: Progress) -> Metrics:
-    """What is known once an iteration rather than once an update."""
+    """The metrics that have one value per iteration instead of one per update."""
     return {
         "train/explained_variance": explained_variance(batch.old_value, batch.value_target, batch.weight),
         "train/learning_rate": settings.learning_rate_at(progress),

@@ -74,7 +74,7 @@ def with_flags(message: str, names: Iterable[str]) -> str:
 
 
 def _explained(said: str, arguments: Sequence[str], annotations: dict[str, Any]) -> str | None:
-    """What an option takes and what it was given, if the parser complained about an option's value."""
+    """An error about an option's value: what the option takes, and what was given."""
     found = re.match(r"(?:Error parsing|invalid choice .*? for argument|Missing value for argument) '?--([\w-]+)", said)
     kind = _described(annotations.get(found[1].replace("-", "_"))) if found else None
     if found is None or kind is None:
@@ -95,7 +95,7 @@ def _typed(option: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _described(annotation: Any) -> str | None:
-    """What a value of this type is called; None for other types."""
+    """The name of a type in messages; None for other types."""
     if annotation in KINDS:
         return KINDS[annotation]
     if get_origin(annotation) is Literal:

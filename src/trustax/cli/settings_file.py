@@ -8,13 +8,16 @@ from typing import Any
 
 from trustax.errors import TrustaxError, similar_or_all
 from trustax.run import Run
+from trustax.storage.reading import read_limited
 from trustax.sweeps.grid import settings_of, with_choice
+
+SIZE_LIMIT = 2**20
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; any failure is an error of one line that names the file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(str(read_limited(path, SIZE_LIMIT), "utf-8"))
     except FileNotFoundError:
         raise TrustaxError(f"there is no file {path}") from None
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Policies: an actor and a critic whose numbers all stand in one vector.
+"""Policies: an actor and a critic whose parameters are one vector.
 
 A `Policy` is a pytree with a single leaf, and it is callable: `policy(observation) -> (distribution, value)`. Because
 all its numbers are one vector, a memory of policies is a matrix, a mixture of policies a matrix-vector product, and a
@@ -23,7 +23,7 @@ from trustax.types import EnvSpec
 
 @dataclass(frozen=True)
 class Architecture:
-    """What a network is, apart from its numbers; hashable, so that it can be static under `jit`."""
+    """The structure of a network without its parameters; hashable, so that it can be static under `jit`."""
 
     spec: EnvSpec
     hidden_sizes: tuple[int, ...] = (64, 64)
@@ -37,14 +37,14 @@ class Architecture:
         return Policy(flatten(self._network(key)), self)
 
     def unflatten(self, parameters: Float[Array, " parameter"]) -> Any:
-        """The network whose numbers, one after another, are `parameters`."""
+        """The network with these parameters, a vector of all its arrays one after another."""
         shapes, structure, static = _layout(self, factory_of(self.network, self.spec))
         pieces = jax.lax.split(parameters, [prod(shape) for shape in shapes])
         leaves = [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
         return eqx.combine(jax.tree.unflatten(structure, leaves), static)
 
     def settings(self) -> dict[str, Any]:
-        """All that is passed to the network's factory beside the environment's spec."""
+        """The arguments of the network's factory, except the environment's spec."""
         names = [field.name for field in fields(self) if field.name not in ("spec", "network")]
         return {name: getattr(self, name) for name in names}
 
@@ -75,7 +75,7 @@ class Policy(eqx.Module):
 
 
 def flatten(tree: Any) -> Float[Array, " parameter"]:
-    """All numbers of a pytree, leaf after leaf; functions and other leaves that are no arrays are left out."""
+    """All numbers of a pytree, leaf after leaf; functions and other leaves that are not arrays are left out."""
     return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array))])
 
 
@@ -93,7 +93,7 @@ def _layout(architecture: Architecture, factory: Any) -> tuple[list[tuple[int, .
 
 
 def _require_network(architecture: Architecture, network: Any, leaves: list[jax.ShapeDtypeStruct]) -> None:
-    """Refuse what is not a network in the sense of `trustax.networks.registry.Factory`."""
+    """Raise an error if an object is not a network as defined by `trustax.networks.registry.Factory`."""
     name, spec = architecture.network, architecture.spec
     kinds = {leaf.dtype for leaf in leaves}
     if not callable(network) or len(kinds) != 1 or not jnp.issubdtype(kinds.pop(), jnp.floating):

@@ -97,7 +97,7 @@ def has_channels_last(shape: tuple[int, ...]) -> bool:
 
 
 def require_images(network: str, spec: EnvSpec) -> None:
-    """Refuse observations that are no images."""
+    """Raise an error if observations are not images."""
     if not spec.is_image:
         raise TrustaxError(
             f"the network {network!r} takes images (uint8, three axes), not {spec.observation_dtype} of shape "

@@ -22,7 +22,7 @@ from trustax.errors import TrustaxError
 from trustax.ops.metrics import RETURN, SPEED, STEP, SUCCESS, Record
 from trustax.run import ADDED_LATER, Run, from_json, to_json
 from trustax.storage.atomic import jsonable, write_atomic
-from trustax.storage.reading import read_json
+from trustax.storage.reading import UNREADABLE, read_json
 
 DETAILS = "mcpo/"
 """Metrics with this prefix are stored as mean and standard deviation over seeds."""
@@ -178,16 +178,7 @@ def read_file(path: Path) -> Outcome:
             versions=dict(content["versions"]),
             hardware=str(content["hardware"]),
         )
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-        RecursionError,
-        TrustaxError,
-    ) as error:
+    except UNREADABLE as error:
         raise TrustaxError(f"{path} is not a result file of Trustax: {error}") from error
 
 

@@ -12,9 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from trustax.errors import TrustaxError
+
 NOT_REGULAR = "not a regular file"
 JSON_LIMIT = 64 * 2**20
 LINE_LIMIT = 64 * 2**20
+UNREADABLE = (
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError),
+    TrustaxError,
+)
+"""The exceptions that reading a damaged or foreign file may raise."""
 
 
 def open_regular(path: Path, follow_links: bool = True) -> io.BufferedReader:

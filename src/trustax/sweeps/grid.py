@@ -14,7 +14,9 @@ compile once and train side by side. All other settings with several values beco
 """
 
 import dataclasses
+import hashlib
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, get_type_hints
@@ -131,6 +133,11 @@ def with_choice(run: Run, choice: Mapping[str, Any]) -> Run:
 
 def settings_of(method: Algorithm) -> list[str]:
     return [*RUN_SETTINGS, *(one.name for one in dataclasses.fields(method))]  # type: ignore[arg-type]
+
+
+def short_hash(definition: Any) -> str:
+    """Eight hexadecimal digits that depend on a definition in JSON values, the same in every process."""
+    return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _short(value: Any) -> str:

@@ -8,7 +8,6 @@ an interrupted generation continues where it was.
 Jamieson, Talwalkar: Non-stochastic Best Arm Identification and Hyperparameter Optimization. AISTATS 2016.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -25,7 +24,7 @@ from trustax.runtime.divergence import MAX_SKIPPED
 from trustax.storage.history import checkpoint_path, newest_sound_or_raise, step_of
 from trustax.storage.journal import METRICS_FILE, read_records
 from trustax.storage.pytree import copy_rows, read_header
-from trustax.sweeps.grid import with_choice
+from trustax.sweeps.grid import short_hash, with_choice
 from trustax.sweeps.pool import Failure
 from trustax.sweeps.ranges import is_mapped
 from trustax.sweeps.worker import Job, finished_records
@@ -72,7 +71,7 @@ class Group:
         algorithm: Any = run.algorithm
         count = len(choices)
         run = replace(run, algorithm=replace(algorithm, **own), num_seeds=seeds * count, repeat_seeds=count)
-        unique = hashlib.sha256(json.dumps(to_json(run), sort_keys=True).encode()).hexdigest()[:8]
+        unique = short_hash(to_json(run))
         return cls(choices, run, folder / f"{_named(choices).replace(' ', '-')}__{unique}")
 
     def learners(self, number: int) -> slice:

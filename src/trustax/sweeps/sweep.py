@@ -1,7 +1,5 @@
 """`sweep`: train every method on every environment with every combination of settings, wherever an engine runs."""
 
-import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +11,7 @@ from trustax.algorithms import ALGORITHMS, Algorithm, name_of
 from trustax.errors import TrustaxError
 from trustax.run import Run, to_json
 from trustax.sweeps.engines import Engine, make_engine
-from trustax.sweeps.grid import Cell, Grid
+from trustax.sweeps.grid import Cell, Grid, short_hash
 from trustax.sweeps.pool import run_jobs
 from trustax.sweeps.results import SweepResult, collect
 from trustax.sweeps.worker import Job, finished_records
@@ -58,17 +56,15 @@ def run_grid(grid: Grid, folder: Path, engine: Engine, console: Console) -> Swee
 
 def digest(grid: Grid) -> str:
     """Eight hexadecimal digits that depend on all runs of a grid."""
-    definition = json.dumps([to_json(run) for run, _ in grid.expand()], sort_keys=True)
-    return hashlib.sha256(definition.encode()).hexdigest()[:8]
+    return short_hash([to_json(run) for run, _ in grid.expand()])
 
 
 def _job(run: Run, cells: Sequence[Cell], folder: Path) -> Job:
     """The job of a run. Its folder is named after what it trains, and has a hash of all its settings."""
-    definition = json.dumps(to_json(run), sort_keys=True).encode()
     shared = [word for word in cells[0].label.split() if all(word in cell.label.split() for cell in cells)]
     label = " ".join(shared) + (f" × {len(cells)}" if len(cells) > 1 else "")
     name = "-".join(re.findall(r"[A-Za-z0-9.]+", f"{run.env_id} {label}"))
-    unique = hashlib.sha256(definition).hexdigest()[:8]
+    unique = short_hash(to_json(run))
     return Job(title=f"{label} · {run.env_id} · {unique}", run=run, folder=folder / f"{name}__{unique}")
 
 

@@ -5,7 +5,6 @@ default settings, if they are in the ranges. The study is stored by Optuna, and 
 the same call continues an interrupted study, and finished trials are not repeated.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from trustax.runtime.interrupt import Interrupted
 from trustax.storage.atomic import jsonable
 from trustax.storage.lock import locked
 from trustax.sweeps.engines import Engine, make_engine
-from trustax.sweeps.grid import Grid, settings_of
+from trustax.sweeps.grid import Grid, settings_of, short_hash
 from trustax.sweeps.halving import Outcome, halve, planned_steps
 from trustax.sweeps.local import LocalEngine
 from trustax.sweeps.objectives import OBJECTIVES, reported_values
@@ -39,7 +38,7 @@ TrialCallback = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """What a study searches for, and how."""
+    """The definition of a study."""
 
     run: Run
     """the run with its default settings; each trial has as many learners"""
@@ -62,7 +61,7 @@ class Tuning:
         return json.loads(json.dumps({"run": to_json(self.run), "space": space} | others))
 
     def digest(self) -> str:
-        return hashlib.sha256(json.dumps(self.definition(), sort_keys=True).encode()).hexdigest()[:8]
+        return short_hash(self.definition())
 
 
 def tune(
@@ -135,7 +134,7 @@ def run_study(
     with locked(folder), without_warnings():
         study = open_study(folder, storage, tuning.definition(), default_choice(tuning.run, tuning.space))
         result = TuningResult(folder, tuning.run, tuning.space, tuning.objective, study)
-        # Programs in this process need no start of a worker; other engines, and groups side by side, have workers.
+        # Trials in one program are trained in this process; several programs and other engines need worker processes.
         is_here = type(engine) is LocalEngine and all(is_mapped(tuning.run, name) for name in tuning.space)
         sizes = _generation_sizes(study, tuning, trials)
         planned = [planned_steps(tuning.run, size, tuning.reduction) for size in sizes]
@@ -155,7 +154,7 @@ def run_study(
 def _run_generation(
     study: Any, tuning: Tuning, folder: Path, trials: int, train: Any, callbacks: tuple[TrialCallback, ...]
 ) -> None:
-    """Ask for a generation of trials, or take the one that was interrupted; train it and tell the outcomes."""
+    """Ask for a generation of trials, or take the one that was interrupted; train it and report the outcomes."""
     asked = _ask(study, tuning, trials)
     choices = {number: choice_of(tuning.space, trial.params) for number, trial in asked.items()}
     objective = OBJECTIVES.find(tuning.objective)

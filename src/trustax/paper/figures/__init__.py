@@ -18,7 +18,7 @@ from trustax.paper.figures.quality import draw_qualities
 from trustax.paper.figures.timeline import draw_timelines
 from trustax.paper.results import Outcome, read
 from trustax.paper.trace.trace import Trace, read_traces
-from trustax.plotting.curves import STYLE
+from trustax.plotting.curves import STYLE, save
 
 Figures = dict[str, Figure]
 """The pictures of one figure by their suffix, which is "" for a single one; empty if there is nothing to draw."""
@@ -66,15 +66,11 @@ def save_figure(name: str, results: Path, protocol: str, folder: Path) -> list[P
         else:
             drawn = FROM_OUTCOMES[name](read(results / protocol), protocol)
         return [
-            _save(figure, folder / f"{'-'.join(filter(None, [name, part, protocol]))}.png")
+            _saved(figure, folder / f"{'-'.join(filter(None, [name, part, protocol]))}.png")
             for part, figure in drawn.items()
         ]
 
 
-def _save(figure: Figure, path: Path) -> Path:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
-    except OSError as error:
-        raise TrustaxError(f"could not save {path}: {error.strerror or error}") from error
+def _saved(figure: Figure, path: Path) -> Path:
+    save(figure, path)
     return path

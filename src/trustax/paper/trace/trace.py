@@ -20,7 +20,7 @@ from trustax.paper.results import hardware, to_slug, version_of
 from trustax.paper.trace.updates import SERIES, TracedIteration, play_episodes, traced_iterations, updates_per_iteration
 from trustax.run import Run, from_json, to_json
 from trustax.storage.atomic import write_atomic
-from trustax.storage.reading import read_json
+from trustax.storage.reading import UNREADABLE, read_json
 
 FOLDER = "traces"
 WINDOW = (5160, 7070)
@@ -140,16 +140,7 @@ def read_trace(path: Path) -> Trace:
                 for values in content["checkpoints"]
             ],
         )
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-        RecursionError,
-        TrustaxError,
-    ) as error:
+    except UNREADABLE as error:
         raise TrustaxError(f"{path} is not a trace of Trustax: {error}; delete it and trace the run again") from error
 
 
