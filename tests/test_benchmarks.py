@@ -112,8 +112,12 @@ def test_predictions_are_compared_by_medians_over_the_rounds() -> None:
 
 
 def test_the_page_has_the_table_of_predictions() -> None:
+    page = (BENCHMARKS.parent / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     table = predict.table(json.loads(predict.RESULTS.read_text(encoding="utf-8")))
-    assert table in (BENCHMARKS.parent / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert table in page
+    rows = [[cell.split(" µs")[0].strip() for cell in line.split("|")[3:5]] for line in table.splitlines()[4:]]
+    ours, theirs = ([int(cell) for cell in column] for column in zip(*rows, strict=True))
+    assert f"takes {min(ours)} to {max(ours)} µs; Stable-Baselines3 needs {min(theirs)} to {max(theirs)} µs" in page
 
 
 def test_scaling_replaces_an_earlier_measurement_of_the_same_kind() -> None:
