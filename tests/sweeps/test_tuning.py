@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from trustax.algorithms import PPO
-from trustax.cli.main import _default_run, _methods
+from trustax.cli.main import _default_run
 from trustax.cli.tune import Tune, parse_space, separate_options
 from trustax.errors import TrustaxError
 from trustax.ops.metrics import RETURN, SKIPPED, STEP
@@ -66,14 +66,14 @@ def test_a_command_defines_a_study() -> None:
     _, settings = separate_options([*arguments.split(), "--num-seeds", "2", "--jobs", "1", "--gae-lambda=0.9"])
     assert settings == {"num_seeds": [2], "gae_lambda": [0.9]}
     command = Tune(method="ppo", env_id="CartPole-v1", tune=("learning_rate:1e-5..1e-2:log", "hidden_sizes:8x8,16x16"))
-    tuning = command.tuning(_methods(), settings)
+    tuning = command.tuning(settings)
     assert (tuning.run.num_seeds, tuning.run.algorithm.gae_lambda) == (2, 0.9)
     assert tuning.space == {"learning_rate": Range(1e-5, 1e-2, log=True), "hidden_sizes": ((8, 8), (16, 16))}
     assert choice_of(tuning.space, {"learning_rate": 1e-3, "hidden_sizes": "16x16"})["hidden_sizes"] == (16, 16)
     with pytest.raises(TrustaxError, match=r"--num-envs needs one value; to tune it, name it in --tune"):
-        command.tuning(_methods(), {"num_envs": [1, 2]})
+        command.tuning({"num_envs": [1, 2]})
     with pytest.raises(TrustaxError, match=r"unknown option '--trial'; did you mean --trials\?"):
-        command.tuning(_methods(), {"trial": [40]})
+        command.tuning({"trial": [40]})
 
 
 def test_the_default_settings_are_a_trial_only_if_they_are_in_the_ranges() -> None:

@@ -117,7 +117,7 @@ def _sweep(arguments: Sequence[str]) -> None:
     from trustax.cli.sweep import Sweep, separate
 
     own, settings = separate(arguments)
-    parse(Sweep, "trustax sweep", own).run(_methods(), settings)
+    parse(Sweep, "trustax sweep", own).run(settings)
 
 
 def _tune(arguments: Sequence[str]) -> None:
@@ -125,7 +125,7 @@ def _tune(arguments: Sequence[str]) -> None:
     from trustax.cli.tune import Tune, separate_options
 
     own, settings = separate_options(arguments)
-    parse(Tune, "trustax tune", own).run(_methods(), settings)
+    parse(Tune, "trustax tune", own).run(settings)
 
 
 def _usage() -> str:
@@ -142,13 +142,13 @@ def _usage() -> str:
 def _train(method: str, options: list[str]) -> None:
     """Train a method. The settings of the paper are shown once the options are known to be right."""
     from trustax.cli.commands import Train
+    from trustax.cli.methods import method_named
     from trustax.cli.parsing import parse
 
-    methods = _methods()
-    _require_known("method", method, methods)
+    algorithm = method_named(method)
     train_method = cast(Any, Train)
-    run, summary = _default_run(methods[method], options)
-    command = parse(train_method[type(methods[method])], f"trustax train {method}", options, train_method(run=run))
+    run, summary = _default_run(algorithm, options)
+    command = parse(train_method[type(algorithm)], f"trustax train {method}", options, train_method(run=run))
     if summary:
         print(summary)
     command()
@@ -186,14 +186,6 @@ def _value_of(option: str, options: Sequence[str]) -> str | None:
             following = options[position + 1] if position + 1 < len(options) else None
             return argument[match.end() :] if match[1] else following
     return None
-
-
-def _methods() -> dict[str, Any]:
-    """All methods with their defaults, and the configurations that the paper names with its settings."""
-    from trustax.algorithms import ALGORITHMS, MCPO
-    from trustax.paper.methods import METHODS
-
-    return {name: kind() for name, kind in ALGORITHMS.items()} | {"mean-psi": MCPO(virtual_policy="mean")} | METHODS
 
 
 def _require_known(what: str, name: str, known: Iterable[str]) -> None:

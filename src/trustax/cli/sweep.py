@@ -10,6 +10,7 @@ import tyro
 from rich.console import Console
 
 from trustax.algorithms import Algorithm
+from trustax.cli.methods import method_named
 from trustax.cli.settings_file import read_settings, read_toml
 from trustax.envs import engine_of
 from trustax.errors import TrustaxError, similar_or_all
@@ -48,17 +49,14 @@ class Sweep:
     """The folder of the sweep; by default a folder in runs/ that depends on all settings."""
     engine: EngineOptions = field(default_factory=EngineOptions)
 
-    def run(self, known: Mapping[str, Algorithm], settings: Mapping[str, Sequence[Any]]) -> None:
+    def run(self, settings: Mapping[str, Sequence[Any]]) -> None:
         """Train the grid. `settings` are those that `separate` has found."""
         methods, env_ids, settings = self._definition(settings)
-        for name in methods:
-            if name not in known:
-                raise TrustaxError(f"there is no method {name!r}; {similar_or_all(name, known, count=1, cutoff=0.6)}")
+        chosen = {name: method_named(name) for name in methods}
         if not env_ids:
             raise TrustaxError("--env-id is missing; choose one or several, for example --env-id CartPole-v1")
         for env_id in env_ids:
             engine_of(env_id)
-        chosen = {name: known[name] for name in methods}
         checked = self._from_file(chosen.values()) | _checked(chosen.values(), settings)
         grid = Grid(chosen, env_ids, checked, paper_run)
         folder = self.folder or Path("runs") / f"sweep-{digest(grid)}"

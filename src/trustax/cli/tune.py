@@ -10,6 +10,7 @@ import tyro
 from rich.console import Console
 
 from trustax.algorithms import Algorithm
+from trustax.cli.methods import method_named
 from trustax.cli.settings_file import read_settings, with_settings
 from trustax.cli.sweep import paper_run, parse_value, separate
 from trustax.envs import engine_of
@@ -58,9 +59,9 @@ class Tune:
     """The folder of the study; by default a folder in runs/ that depends on all settings except --trials."""
     engine: EngineOptions = field(default_factory=EngineOptions)
 
-    def run(self, known: Mapping[str, Algorithm], settings: Mapping[str, Sequence[Any]]) -> None:
+    def run(self, settings: Mapping[str, Sequence[Any]]) -> None:
         """Run the study. `settings` are those that `separate_options` has found."""
-        tuning = self.tuning(known, settings)
+        tuning = self.tuning(settings)
         folder = self.folder or Path("runs") / f"tune-{tuning.digest()}"
         engine = self.engine.make()
         result = run_study(tuning, folder, self.trials, engine, Console(stderr=True), self.storage)
@@ -72,11 +73,9 @@ class Tune:
         print(f"best settings   {result.settings_file}\npicture         {folder / PICTURE}")
         print(f"train with them: trustax train {self.method} --settings {result.settings_file}")
 
-    def tuning(self, known: Mapping[str, Algorithm], settings: Mapping[str, Sequence[Any]]) -> Tuning:
+    def tuning(self, settings: Mapping[str, Sequence[Any]]) -> Tuning:
         """The definition of the study."""
-        if self.method not in known:
-            similar = similar_or_all(self.method, known, count=1, cutoff=0.6)
-            raise TrustaxError(f"there is no method {self.method!r}; {similar}")
+        method = method_named(self.method)
         read = read_settings(self.settings)
         env_id = self.env_id or read.pop("env_id", None)
         if not env_id:
@@ -84,7 +83,6 @@ class Tune:
         engine_of(env_id)
         if not self.tune:
             raise TrustaxError("--tune is missing; for example --tune learning_rate:1e-5..1e-2:log clip_range:0.1..0.4")
-        method = known[self.method]
         _check_options(method, settings)
         run = with_settings(paper_run(method, env_id), self.settings, {k: v for k, v in read.items() if k != "env_id"})
         grid = Grid({self.method: method}, [env_id], settings, lambda *_: run)
