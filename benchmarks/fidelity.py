@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from trustax.cli.formatting import short_count
-from trustax.paper.tables.cells import Entry
+from trustax.paper.results import Outcome, read
+from trustax.paper.tables.cells import Entry, Sample, entry
 from trustax.paper.tables.layout import Column, PaperTable, interval, number, ours, seeds, theirs
 from trustax.paper.tables.tables import table
 
@@ -45,6 +46,16 @@ BASELINES = {
     "MDPO β₀=0.5": "MDPO β₀=0.5 k2",
 }
 """Baselines in two forms: the preset of the paper's tables, and the other form."""
+
+SHORT = {
+    "CartPole-v1": (500_000, ""),
+    "Hopper-v5": (1_000_000, ""),
+    "Hopper-v5, one environment": (1_000_000, ", one actor"),
+    "HalfCheetah-v5": (1_000_000, ""),
+    "HalfCheetah-v5, one environment": (1_000_000, ", one actor"),
+}
+"""Tasks outside the paper's tables: the steps, and what is added to the name of a method."""
+SHORT_COLUMNS = ("MCPO N=10 adaptive β_max", "MCPO N=10 literal", "PPO ε=0.2")
 
 Cell = tuple[str, str]
 """A task under a protocol."""
@@ -131,6 +142,29 @@ def _outcomes_row(name: str, column: Column, methods: tuple[str, ...]) -> list[s
     return [column.heading, *shown, theirs(target, column) if target else ""]
 
 
+def short_table() -> str:
+    """MCPO and PPO where a user would train for a million steps or less, with bootstrapped time limits."""
+    outcomes = read(ROOT / "results" / "bootstrapped")
+    rows = [
+        [
+            f"{task}, {short_count(steps)}",
+            *(_short_cell(outcomes, task, steps, f"{name}{suffix}") for name in SHORT_COLUMNS),
+        ]
+        for task, (steps, suffix) in SHORT.items()
+    ]
+    return _markdown([["task", "**MCPO()**", "literal", "PPO"], *rows])
+
+
+def _short_cell(outcomes: list[Outcome], task: str, steps: int, method: str) -> str:
+    env_id = task.partition(",")[0]
+    for outcome in outcomes:
+        if (outcome.run.env_id, outcome.method, outcome.run.total_timesteps) == (env_id, method, steps):
+            column = Column(task, task)
+            cell = entry(Sample(outcome.final, steps), None)
+            return f"{ours(cell, column)}{seeds(cell, column)} {interval(cell, column)}"
+    return "–"
+
+
 def baselines_table() -> str:
     """Both forms of the baselines on the tasks of Table 1, under the paper's protocol, where both have outcomes."""
     rows = []
@@ -173,7 +207,7 @@ def _markdown(rows: list[list[str]]) -> str:
 def tables() -> dict[str, str]:
     """Every table of the page by the name in its markers."""
     rounds = {f"round {number}": readings_table(number) for number in (1, 2)}
-    return rounds | {"outcomes": outcomes_table(), "baselines": baselines_table()}
+    return rounds | {"outcomes": outcomes_table(), "short": short_table(), "baselines": baselines_table()}
 
 
 def written(page: str) -> str:

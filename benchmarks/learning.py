@@ -16,13 +16,15 @@ import numpy as np
 
 from trustax.paper.methods import method
 from trustax.paper.results import Outcome, outcome_of, read, write
-from trustax.paper.tasks import TASKS, task
+from trustax.paper.tasks import TASKS, Task, task
 from trustax.plotting.curves import plot_curves
 from trustax.run import Run
 from trustax.training import train
 
 ROOT = Path(__file__).parent.parent
 MILLION, HALF_MILLION = 1_000_000, 500_000
+DEFAULT = "MCPO N=10 adaptive β_max"
+"""`MCPO()` as it is by default."""
 
 
 def planned() -> dict[str, Run]:
@@ -34,15 +36,19 @@ def planned() -> dict[str, Run]:
             suffix = ", one actor" if settings.get("num_envs") == 1 else ""
             runs[f"{task_name} {name}{suffix}"] = task(task_name).run(method(name), **{"num_seeds": 3} | settings)
 
-    plan("pendulum", "MCPO N=10", "PPO ε=0.2", num_seeds=5)
-    plan("lunar-lander", "MCPO N=10", "MCPO N=10 literal", "PPO ε=0.2")
-    plan("bipedal-walker", "MCPO N=10", "MCPO N=10 literal", "PPO ε=0.3", "KL Fixed β=0.1")
-    plan("unlock", "MCPO N=10", "MCPO N=10 literal", "PPO ε=0.2", num_seeds=10)
+    forms = DEFAULT, "MCPO N=10", "MCPO N=10 literal"
+    plan("pendulum", *forms, "PPO ε=0.2", num_seeds=5)
+    plan("lunar-lander", *forms, "PPO ε=0.2")
+    plan("bipedal-walker", *forms, "PPO ε=0.3", "KL Fixed β=0.1", num_seeds=5)
+    plan("unlock", *forms, "PPO ε=0.2", num_seeds=10)
     for name in ("hopper", "half-cheetah"):
-        plan(name, "MCPO N=10", "MCPO N=40", "MCPO N=40 literal", "PPO ε=0.2", total_timesteps=MILLION)
+        plan(name, *forms, "MCPO N=40 literal", "PPO ε=0.2", total_timesteps=MILLION, num_seeds=5)
         # With 16 actors, a million steps are only 30 iterations, too few for any method; with one actor they are 488.
-        plan(name, "MCPO N=10", "MCPO N=10 literal", "PPO ε=0.2", total_timesteps=MILLION, num_envs=1)
-    plan("breakout", "MCPO N=10", "PPO ε=0.2", total_timesteps=3 * MILLION, num_seeds=1)
+        plan(name, *forms, "PPO ε=0.2", total_timesteps=MILLION, num_envs=1)
+    plan("breakout", *forms, "PPO ε=0.2", total_timesteps=3 * MILLION, num_seeds=1)
+    cartpole = Task(env_id="CartPole-v1", total_timesteps=HALF_MILLION)
+    for name in (DEFAULT, "PPO ε=0.2"):
+        runs[f"cartpole {name}"] = cartpole.run(method(name), num_seeds=10)
     return runs
 
 
