@@ -30,6 +30,7 @@ ADDED_LATER = {
     "learning_rate_schedule": "linear",
     "clip_range_schedule": "constant",
     "schedule_boundaries": (0.5, 0.75),
+    "initial_log_std": 0.0,
 }
 """Fields that files of earlier versions lack, with the value that those versions implied."""
 

@@ -30,9 +30,11 @@ class PPO(FirstOrder):
     """Clip range of the ratio of new to old probability (ε)."""
     clip_range_schedule: Schedule = "constant"
     """How the clip range changes over the run."""
+    initial_log_std: float = 0.0
+    """Box actions: initial log σ."""
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
-        return init_actor_critic(self, key, spec)
+        return init_actor_critic(self, key, spec, self.initial_log_std)
 
     def update(
         self, state: ActorCritic, rollout: Rollout, progress: Progress, key: Key[Array, ""]
