@@ -11,11 +11,11 @@ import pytest
 from gymnasium import spaces
 
 import trustax as tx
-from trustax.agent import spec_from_json
 from trustax.envs.gymnasium_spaces import spec_of
 from trustax.networks import Architecture
 from trustax.storage import pytree as checkpoint
 from trustax.storage.manifest import CheckpointError
+from trustax.storage.specs import spec_from_json
 
 SMALL: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 256, "quiet": True}
 
@@ -66,6 +66,20 @@ def test_a_saved_agent_predicts_the_same(tmp_path: Path) -> None:
         kept, read = tx.Agent(agent.policy, agent.statistics), tx.load(tmp_path / "pendulum.agent")
         expected, _ = kept.predict(observations, deterministic=deterministic)
         np.testing.assert_array_equal(read.predict(observations, deterministic=deterministic)[0], expected)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_an_agent_without_its_critic_predicts_the_same(shared: bool, tmp_path: Path) -> None:
+    spec = tx.EnvSpec((3,), tx.BoxActions((-1.0,), (1.0,)))
+    agent = tx.Agent(Architecture(spec, (8,), shared_torso=shared).init(jax.random.key(0)))
+    agent.save(tmp_path / "small", with_critic=False)
+    loaded = tx.load(tmp_path / "small")
+    observations = np.random.default_rng(0).normal(size=(5, 3))
+    mode, _ = agent.predict(observations, deterministic=True)
+    np.testing.assert_array_equal(loaded.predict(observations, deterministic=True)[0], mode)
+    assert not loaded.policy(jax.numpy.zeros(3))[1]
+    stored = checkpoint.load(tmp_path / "small", {"policy": loaded.policy.without_critic(), "statistics": None})
+    assert stored["policy"].parameters.size == loaded.policy.parameters.size - (9 if shared else 41)
 
 
 def test_the_agents_of_a_run_are_read_from_its_folder(tmp_path: Path) -> None:

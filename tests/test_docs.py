@@ -16,6 +16,7 @@ from trustax.cli import commands
 from trustax.cli.main import main
 from trustax.cli.sweep import Sweep
 from trustax.cli.tune import Tune
+from trustax.cli.zoo import Zoo
 from trustax.envs import ENGINES, engine_of
 from trustax.paper.commands import Reproduce
 from trustax.paper.report.command import Report
@@ -111,7 +112,7 @@ def test_a_command_has_the_options_that_are_shown(
     (tmp_path / "my_module.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     kinds = [getattr(commands, kind) for kind in ("Train", "Resume", "Evaluate", "Record", "Export", "Plot", "Check")]
-    for kind in [*kinds, Reproduce, Report]:
+    for kind in [*kinds, Reproduce, Report, Zoo]:
         monkeypatch.setattr(kind, "__call__", lambda command: None)
     monkeypatch.setattr(Sweep, "run", lambda command, known, settings: None)
     monkeypatch.setattr(Tune, "run", Tune.tuning)

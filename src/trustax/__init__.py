@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from trustax.runtime.interrupt import Interrupted
     from trustax.runtime.loop import Iteration
     from trustax.settings import PerLearner, setting
+    from trustax.storage import zoo as zoo
     from trustax.storage.loggers import Logger, register_logger
     from trustax.storage.run_directory import load
     from trustax.sweeps.ranges import Range
@@ -135,6 +136,8 @@ _SUBMODULES = (
     *("agent", "algorithms", "envs", "errors", "evaluation", "networks", "ops", "run", "runtime", "settings"),
     *("storage", "sweeps", "training", "types"),
 )
+_SHORT = {"zoo": "trustax.storage.zoo"}
+"""Modules that are used often, by their short names."""
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and would accept any name
 
@@ -145,10 +148,12 @@ if not TYPE_CHECKING:  # type checkers read the imports above, and would accept 
             found = getattr(import_module(_MODULES[name]), name)
         elif name in _SUBMODULES:
             found = import_module(f"trustax.{name}")
+        elif name in _SHORT:
+            found = import_module(_SHORT[name])
         else:
             raise AttributeError(f"module 'trustax' has no attribute {name!r}")
         globals()[name] = found
         return found
 
     def __dir__() -> list[str]:
-        return sorted([*__all__, *_SUBMODULES, "__version__"])
+        return sorted([*__all__, *_SUBMODULES, *_SHORT, "__version__"])

@@ -4,10 +4,10 @@
 work with an agent.
 """
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -16,25 +16,30 @@ from jaxtyping import Array, Int, Key
 from trustax.errors import TrustaxError
 from trustax.networks import NetworkSettings, Policy, architecture_of
 from trustax.ops.distributions import Distribution
-from trustax.ops.observations import Part, flatten, is_structured
+from trustax.ops.observations import flatten, is_structured
 from trustax.ops.running_statistics import RunningStatistics
 from trustax.settings import validated
 from trustax.storage import pytree as checkpoint
-from trustax.storage.atomic import jsonable
 from trustax.storage.export import export
+from trustax.storage.hub import push
 from trustax.storage.manifest import CheckpointError
-from trustax.types import Actions, BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
+from trustax.storage.specs import spec_from_json, spec_to_json
+from trustax.types import EnvSpec
+
+if TYPE_CHECKING:
+    from trustax.evaluation import EvaluationResult
 
 KIND = "agent"
 MAX_LAYERS = 100
 """Files with more hidden layers are refused: each costs 20 ms before any array is read."""
-OBSERVATION_TYPES = ("float32", "uint8")
+WITHOUT_CRITIC = "without_critic"
 
 
 class Agent:
     """A trained policy that maps observations to actions.
 
     >>> from trustax.networks import Architecture
+    >>> from trustax.types import DiscreteActions
     >>> policy = Architecture(EnvSpec((3,), DiscreteActions(2))).init(jax.random.key(0))
     >>> agent = Agent(policy)
     >>> action, _ = agent.predict(np.zeros(3), deterministic=True)
@@ -118,8 +123,11 @@ class Agent:
         """
         export(self.policy, self.statistics, Path(path), deterministic)
 
-    def save(self, path: str | Path) -> None:
-        """Save the agent to a folder; `trustax.load` reads it."""
+    def save(self, path: str | Path, with_critic: bool = True) -> None:
+        """Save the agent to a folder; `trustax.load` reads it.
+
+        Without the critic, which `predict` does not need, an agent takes half the space; its values are then 0.
+        """
         architecture = self.policy.architecture
         header = {
             "kind": KIND,
@@ -131,7 +139,25 @@ class Agent:
             "shared_torso": architecture.shared_torso,
             "normalized": self.statistics is not None,
         }
-        checkpoint.save(Path(path), _tree(self.policy, self.statistics), header)
+        if not with_critic:
+            header |= {WITHOUT_CRITIC: True}
+        policy = self.policy if with_critic else self.policy.without_critic()
+        checkpoint.save(Path(path), _tree(policy, self.statistics), header)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        run_dir: str | Path | None = None,
+        evaluation: "EvaluationResult | None" = None,
+        private: bool = False,
+    ) -> str:
+        """Upload the agent to the Hugging Face hub and return its address; `trustax.load("hf://user/name")` loads it.
+
+        The model card shows how to load it and, if given, the settings and the learning curve of the run that trained
+        it, and its evaluation. A repository that does not exist is created, for yourself alone if `private`. It needs
+        `trustax[hub]` and a login: `hf auth login`.
+        """
+        return push(self.save, repo_id, None if run_dir is None else Path(run_dir), evaluation, private)
 
 
 @jax.jit
@@ -167,7 +193,8 @@ def load_agent(path: str | Path) -> Agent:
     except Exception as error:  # the file may contain anything
         raise CheckpointError(folder, f"holds no agent: {error}") from error
     tree = checkpoint.load(folder, template)
-    return Agent(tree["policy"], tree["statistics"])
+    policy = tree["policy"].with_zero_critic() if header.get(WITHOUT_CRITIC) else tree["policy"]
+    return Agent(policy, tree["statistics"])
 
 
 def _template(header: dict[str, Any]) -> dict[str, Any]:
@@ -177,7 +204,12 @@ def _template(header: dict[str, Any]) -> dict[str, Any]:
     spec = spec_from_json(header["spec"])
     architecture = architecture_of(_network_settings(header), spec)
     statistics = partial(RunningStatistics.init, spec.observation_shape) if header["normalized"] else lambda: None
-    return jax.eval_shape(lambda: _tree(architecture.init(jax.random.key(0)), statistics()))
+
+    def tree() -> dict[str, Any]:
+        policy = architecture.init(jax.random.key(0))
+        return _tree(policy.without_critic() if header.get(WITHOUT_CRITIC) else policy, statistics())
+
+    return jax.eval_shape(tree)
 
 
 def _network_settings(header: dict[str, Any]) -> NetworkSettings:
@@ -198,34 +230,3 @@ def check_layers(settings: Any) -> None:
 
 def _tree(policy: Policy, statistics: RunningStatistics | None) -> dict[str, Any]:
     return {"policy": policy, "statistics": statistics}
-
-
-def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
-    """Convert an EnvSpec to JSON values."""
-    return jsonable(asdict(spec))
-
-
-def spec_from_json(values: dict[str, Any]) -> EnvSpec:
-    """Restore a spec from `spec_to_json`. The names of the action fields determine the kind of actions."""
-    actions, parts = _with_tuples(values["actions"]), values.get("parts")
-    if values["observation_dtype"] not in OBSERVATION_TYPES:
-        raise ValueError(f"observations of type {values['observation_dtype']!r}")
-    return EnvSpec(
-        tuple(values["observation_shape"]),
-        _actions_from_json(actions),
-        values["observation_dtype"],
-        None if parts is None else tuple(Part(**_with_tuples(part)) for part in parts),
-    )
-
-
-def _actions_from_json(fields: dict[str, Any]) -> Actions:
-    if "count" in fields:
-        return DiscreteActions(**fields)
-    if "counts" in fields:
-        return MultiDiscreteActions(**fields)
-    bounds = {name: tuple(map(float, fields[name])) for name in ("low", "high")}
-    return BoxActions(**fields | bounds)
-
-
-def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

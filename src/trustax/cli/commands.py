@@ -68,7 +68,8 @@ class Train(Generic[SomeAlgorithm]):
     """A task of the paper, for example hopper, instead of an environment id. With either of them, the paper's settings
     for this environment, if any, become the defaults."""
     settings: Path | None = None
-    """A TOML file of settings, such as best.toml of trustax tune, which become the defaults of the other options."""
+    """A TOML file of settings, such as best.toml of trustax tune, which become the defaults of the other options; or
+    zoo for tuned settings of common tasks (trustax zoo lists them)."""
 
     def __call__(self) -> None:
         if not self.run.env_id:

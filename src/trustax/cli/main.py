@@ -32,11 +32,15 @@ usage: trustax COMMAND ...
   export RUN                 export a policy to ONNX or StableHLO, which run without Trustax
   plot RUN ...               plot the learning curves of runs
   check ENV                  check whether an environment is fit for training
+  zoo                        list, evaluate or show trained agents; train ... --settings zoo uses their settings
   reproduce NAME             run an experiment of the paper and compare the results: {experiments}
   report [RESULTS]           write all results as one HTML page
 
 trustax COMMAND --help shows the options, trustax --version the version.
 """
+
+ZOO = "zoo"
+"""The value of --settings that stands for the settings of the zoo."""
 
 HELP_COLUMN = 29
 """Where the explanations of the commands begin."""
@@ -58,6 +62,7 @@ COMMANDS = {
     "export": ("trustax.cli.commands", "Export"),
     "plot": ("trustax.cli.commands", "Plot"),
     "check": ("trustax.cli.commands", "Check"),
+    "zoo": ("trustax.cli.zoo", "Zoo"),
     "reproduce": ("trustax.paper.commands", "Reproduce"),
     "report": ("trustax.paper.report.command", "Report"),
 }
@@ -147,7 +152,8 @@ def _train(method: str, options: list[str]) -> None:
 
     algorithm = method_named(method)
     train_method = cast(Any, Train)
-    run, summary = _default_run(algorithm, options)
+    use_zoo = _value_of("settings", options) == ZOO
+    run, summary = _zoo_run(method, options) if use_zoo else _default_run(algorithm, options)
     command = parse(train_method[type(algorithm)], f"trustax train {method}", options, train_method(run=run))
     if summary:
         print(summary)
@@ -176,6 +182,22 @@ def _default_run(algorithm: Any, options: Sequence[str]) -> tuple[Any, str]:
     run = Run(algorithm=algorithm, env_id="") if chosen is None else chosen.run(algorithm)
     run = with_settings(run, path, {one: value for one, value in values.items() if one != "env_id" or not name})
     return run, f"defaults from the paper: {chosen.summary(algorithm)}" if chosen and not values else ""
+
+
+def _zoo_run(method: str, options: Sequence[str]) -> tuple[Any, str]:
+    """The run with the settings of the zoo, and a line about them."""
+    from trustax.envs import engine_of
+    from trustax.paper.tasks import task
+    from trustax.storage.zoo import run, tuned
+
+    name, env_id = (_value_of(option, options) for option in ("task", "env-id"))
+    env_id = env_id or (task(name).env_id if name else None)
+    if env_id is None:
+        raise TrustaxError(f"--settings zoo needs --env-id; {method} has {', '.join(tuned.tasks(method))}")
+    engine_of(env_id)  # raises an error for an unknown environment
+    found = run(method, env_id)
+    values = ", ".join(f"{one} {value}" for one, value in tuned.settings(method, env_id)[1].items())
+    return found, f"settings of the zoo: {values}"
 
 
 def _value_of(option: str, options: Sequence[str]) -> str | None:

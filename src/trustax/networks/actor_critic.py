@@ -13,6 +13,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key, Shaped
 
 from trustax.errors import TrustaxError
@@ -43,6 +44,19 @@ class Architecture:
         leaves = [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
         return eqx.combine(jax.tree.unflatten(structure, leaves), static)
 
+    def critic_mask(self) -> np.ndarray:
+        """Which parameters are those of the critic: of the attribute `critic` of the network, if it has one.
+
+        >>> from trustax.types import DiscreteActions
+        >>> mask = Architecture(EnvSpec((3,), DiscreteActions(2)), hidden_sizes=(4,)).critic_mask()
+        >>> mask.size, int(mask.sum())
+        (47, 21)
+        """
+        shapes, structure, _ = _layout(self, factory_of(self.network, self.spec))
+        numbered = jax.tree.unflatten(structure, range(len(shapes)))
+        critic = set(jax.tree.leaves(getattr(numbered, "critic", ())))
+        return np.concatenate([np.full(prod(shape), index in critic) for index, shape in enumerate(shapes)])
+
     def settings(self) -> dict[str, Any]:
         """The arguments of the network's factory, except the environment's spec."""
         names = [field.name for field in fields(self) if field.name not in ("spec", "network")]
@@ -72,6 +86,16 @@ class Policy(eqx.Module):
     def batch(self, observations: Shaped[Array, "batch ..."]) -> tuple[Distribution, Float[Array, " batch"]]:
         """The policy on a batch of observations."""
         return jax.vmap(self.architecture.unflatten(self.parameters))(observations)
+
+    def without_critic(self) -> "Policy":
+        """The policy with the parameters of its critic left out, to be stored."""
+        return Policy(self.parameters[np.flatnonzero(~self.architecture.critic_mask())], self.architecture)
+
+    def with_zero_critic(self) -> "Policy":
+        """The inverse of `without_critic`, with zeros in place of the critic."""
+        mask = self.architecture.critic_mask()
+        parameters = jnp.zeros(mask.size, self.parameters.dtype).at[np.flatnonzero(~mask)].set(self.parameters)
+        return Policy(parameters, self.architecture)
 
 
 def flatten(tree: Any) -> Float[Array, " parameter"]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from trustax.agent import Agent, check_layers, load_agent, spec_from_json, spec_to_json
+from trustax.agent import Agent, check_layers, load_agent
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.envs.engines import imports_module, is_known
 from trustax.errors import TrustaxError
@@ -17,9 +17,12 @@ from trustax.run import RUN_FILE, Run, from_json, read_run, settings_of, to_json
 from trustax.runtime.state import RunState, is_resumable, restart_environment, template_of
 from trustax.storage import history as checkpoints
 from trustax.storage import pytree as checkpoint
+from trustax.storage.hub import downloaded, is_address
 from trustax.storage.lease import is_lease
 from trustax.storage.manifest import CheckpointError, number_of_rows, read_manifest
 from trustax.storage.pytree import folder_or_backup
+from trustax.storage.specs import spec_from_json, spec_to_json
+from trustax.storage.zoo.stored import SCHEME, entry
 
 KIND = "run"
 KEYS = "['keys']"
@@ -211,8 +214,10 @@ def agent_of(run: Run, state: Any, learner: int, policy: str) -> Agent:
     policies = getattr(learners, "policies", {"policy": learners.policy})
     if policy not in policies:
         raise TrustaxError(f"{run.algorithm_name} has no policy called {policy!r}; it has {', '.join(policies)}")
+    # Learners may be on other devices than environments; an agent is on one device.
     chosen, statistics = jax.tree.map(
-        lambda x: x[learner], (policies[policy], state["observer"].observation_statistics)
+        lambda x: jax.device_put(x[learner], jax.local_devices()[0]),
+        (policies[policy], state["observer"].observation_statistics),
     )
     return Agent(chosen, statistics, seed=run.seeds[learner])
 
@@ -220,10 +225,14 @@ def agent_of(run: Run, state: Any, learner: int, policy: str) -> Agent:
 def load(path: Path | str, learner: int = 0, policy: str = "policy") -> Agent:
     """Load an agent from a folder that `Agent.save` wrote, or the agent of one learner from the folder of a run.
 
-    In the folder of a run, the newest valid checkpoint is read. `learner` is an index that starts at 0, and
+    `zoo:ppo/CartPole-v1` is an agent of the zoo and `hf://user/name` one of the Hugging Face hub. In the folder of a
+    run, the newest valid checkpoint is read. `learner` is an index that starts at 0, and
     `policy="virtual"` loads MCPO's ψ instead of θ. No code is executed, and damage is detected.
     """
-    folder = Path(path)
+    if is_address(path):
+        with downloaded(path) as copy:
+            return load_agent(copy)
+    folder = entry(str(path).removeprefix(SCHEME)).folder if str(path).startswith(SCHEME) else Path(path)
     if not folder.exists():
         raise TrustaxError(f"there is no agent at {folder}")
     if not (folder / RUN_FILE).exists():

@@ -1,0 +1,79 @@
+"""The command `trustax zoo`: list, evaluate and show trained agents."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from trustax.agent import load_agent
+from trustax.errors import TrustaxError
+from trustax.evaluation import evaluate
+from trustax.plotting.record import record
+from trustax.storage.zoo import Entry, entries, entry
+from trustax.storage.zoo.table import COLUMNS, cells, score
+
+
+@dataclass(frozen=True, kw_only=True)
+class Zoo:
+    """List the trained agents of the zoo, evaluate them again, or record one.
+
+    trustax zoo                           list them
+    trustax zoo evaluate [NAME ...]       evaluate these agents, or all, and store the results
+    trustax zoo show ppo/CartPole-v1      record a video of one
+    """
+
+    action: Annotated[Literal["list", "evaluate", "show"], tyro.conf.Positional] = "list"
+    """What to do."""
+    names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Agents by name, for example ppo/CartPole-v1."""
+    num_episodes: int | None = None
+    """Number of episodes; by default 100 to evaluate and 1 to show."""
+    output: Path | None = None
+    """The video, .gif or .mp4; by default a GIF in this folder."""
+    seed: int = 0
+    """The seed of the environments."""
+
+    def __call__(self) -> None:
+        {"list": self._list, "evaluate": self._evaluate, "show": self._show}[self.action]()
+
+    def _chosen(self) -> list[Entry]:
+        return [entry(name) for name in self.names] or entries()
+
+    def _list(self) -> None:
+        columns = [column for column in COLUMNS if column != "all seeds"]
+        table = Table(*columns, box=None, pad_edge=False)
+        for column in table.columns[2:]:
+            column.justify = "right"
+        for found in self._chosen():
+            shown = cells(found)
+            table.add_row(*(shown[column] for column in columns))
+        Console().print(table)
+
+    def _evaluate(self) -> None:
+        for found in self._chosen():
+            evaluation = evaluation_of(load_agent(found.folder), found.task, self.num_episodes or 100, self.seed)
+            found.with_evaluation(evaluation)
+            print(f"{found.name}  {score(evaluation['mean'], evaluation['std'])}", flush=True)
+
+    def _show(self) -> None:
+        if len(self.names) != 1:
+            raise TrustaxError("show needs the name of one agent, for example: trustax zoo show ppo/CartPole-v1")
+        found = entry(self.names[0])
+        output = self.output or Path(f"{found.method}-{found.task}.gif")
+        print(record(load_agent(found.folder), found.task, output, self.num_episodes or 1, seed=self.seed))
+
+
+def evaluation_of(agent: Any, env_id: str, num_episodes: int, seed: int = 0) -> dict[str, Any]:
+    """The evaluation of an agent with the most likely actions, as `result.json` stores it."""
+    result = evaluate(agent, env_id, num_episodes, seed=seed)
+    evaluation = {
+        "num_episodes": num_episodes,
+        "seed": seed,
+        "mean": round(float(result.returns.mean()), 3),
+        "std": round(float(result.returns.std()), 3),
+    }
+    successes = result.successes
+    return evaluation | ({} if successes is None else {"success_rate": round(float(successes.mean()), 3)})
