@@ -29,6 +29,7 @@ ABOVE_ALL = [
 """The public interface and the command line, which know everything."""
 EXCEPTIONS = {
     ("trustax.envs.vectorize", "trustax.runtime.compilation"),  # to compile its reset
+    ("trustax.envs.envpool", "trustax.runtime.cores"),  # for its number of threads
     ("trustax.storage.manifest", "trustax"),  # the version
 }
 PURE = [*LAYERS[0], *LAYERS[1]]

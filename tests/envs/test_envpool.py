@@ -45,6 +45,12 @@ def check_streams(env_id: str, actions: np.ndarray) -> list[np.ndarray]:
     return stream
 
 
+def test_a_pool_has_a_thread_for_each_core_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trustax.envs.envpool.available_cores", lambda: [0, 1, 2])
+    assert Pool("CartPole-v1", [0], 4).raw.spec.config.num_threads == 3
+    assert Pool("CartPole-v1", [0], 2).raw.spec.config.num_threads == 2
+
+
 def test_lunar_lander_is_the_same_in_both_forms() -> None:
     actions = np.random.default_rng(0).integers(0, 4, (250, 2, 2)).astype(np.int32)
     observation, *_, terminated, _ = check_streams("LunarLander-v3", actions)

@@ -23,6 +23,7 @@ from trustax.envs import atari, minigrid
 from trustax.envs.base import environment_seed
 from trustax.envs.gymnasium_spaces import spec_of, to_batch
 from trustax.ops.observations import flatten
+from trustax.runtime.cores import available_cores
 from trustax.types import TimeStep
 
 
@@ -67,10 +68,15 @@ class Pool:
     def _make(self, start: int) -> Any:
         import envpool
 
-        num_seeds, num_envs = self._axes
-        seeds = [environment_seed(seed, env, start) for seed in self._seeds for env in range(num_envs)]
+        seeds = [environment_seed(seed, env, start) for seed in self._seeds for env in range(self._axes[1])]
         pool = envpool.make(
-            self._env_id, env_type="gymnasium", num_envs=num_seeds * num_envs, seed=seeds, **self._options
+            self._env_id,
+            env_type="gymnasium",
+            num_envs=len(seeds),
+            # EnvPool counts all cores of the machine, also those that this process may not use.
+            num_threads=min(len(seeds), len(available_cores())),
+            seed=seeds,
+            **self._options,
         )
         with warnings.catch_warnings():
             # EnvPool's observation bounds are often wrong, and Gymnasium warns about some. They are not used here.
