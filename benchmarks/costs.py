@@ -24,12 +24,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import machine
+import pages
 
 import trustax as tx
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results" / "benchmarks" / "costs.json"
-PAGE = ROOT / "docs" / "benchmarks.md"
 MARKER = "<!-- python benchmarks/costs.py --table -->\n"
 WARM_UP = 2
 """Iterations that are not counted."""
@@ -114,13 +114,6 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join([where, "", *lines, "", note])
 
 
-def written(page: str, text: str) -> str:
-    """The page with the text after the marker, up to the next heading or the end."""
-    before, _, after = page.partition(MARKER)
-    _, heading, rest = after.partition("\n## ")
-    return f"{before}{MARKER}\n{text}\n{heading}{rest}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=5)
@@ -133,7 +126,7 @@ def main() -> None:
     if options.table or options.write:
         text = table(json.loads((path or RESULTS).read_text(encoding="utf-8")))
         if options.write:
-            PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
+            pages.write(pages.BENCHMARKS, MARKER, text)
         return print(text)
     results = measure(1 if options.quick else options.repetitions, options.quick)
     if path is not None:

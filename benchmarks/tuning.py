@@ -1,31 +1,39 @@
 """Measures what tuning costs and finds: 40 trials with pruning beside 40 complete runs, and beside RL Zoo's tuning.
 
-usage: python benchmarks/tuning.py                 CartPole-v1 (100k steps) and Pendulum-v1 (200k steps)
+usage: python benchmarks/tuning.py                 CartPole-v1 and Pendulum-v1, 100,000 steps each
        python benchmarks/tuning.py --zoo           also RL Zoo's tuning of Stable-Baselines3's PPO
        python benchmarks/tuning.py CartPole-v1     one task
+       python benchmarks/tuning.py --table         print the saved results as Markdown
+       python benchmarks/tuning.py --write         write them into docs/benchmarks.md
 
-Each study is continued if it was interrupted; a study that was interrupted has no valid time. The outcomes are saved in
-`results/tuning.json`. The bars: pruning costs less than half of the steps and of the time of 40 complete runs, and on
-five fresh seeds the settings that were found are at least as good as the default settings. `--torch` is as in
-`compare.py`.
+Parts that are already in `results/benchmarks/tuning.json` are not measured again. Each study runs in a process of its
+own with an empty compilation cache. The bars: pruning costs less than half of the steps and of the time of 40 complete
+runs one after another, and on five fresh seeds the settings that were found are at least as good as the default
+settings. Complete runs are also measured with eight of them in one program. `--torch` is as in `compare.py`. `--quick`
+uses tiny sizes to check that everything runs, and saves only to the file given by --results.
 """
 
 import argparse
 import json
 import os
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
+import machine
 import numpy as np
+import pages
 from contenders import PACKAGES, PEERS, ROOT, SCRIPTS, install_peers
 
 import trustax as tx
 
-RESULTS = ROOT / "results" / "tuning.json"
-TASKS = {"CartPole-v1": 100_000, "Pendulum-v1": 200_000}
+RESULTS = ROOT / "results" / "benchmarks" / "tuning.json"
+MARKER = "<!-- python benchmarks/tuning.py --table -->\n"
+TASKS = ("CartPole-v1", "Pendulum-v1")
 SPACE = {
     "learning_rate": tx.Range(1e-5, 1e-2, log=True),
     "clip_range": tx.Range(0.1, 0.4),
@@ -33,25 +41,46 @@ SPACE = {
     "entropy_cost": tx.Range(1e-8, 0.1, log=True),
     "max_gradient_norm": tx.Range(0.3, 5.0, log=True),
 }
-ZOO = "rl_zoo3>=2.9,<3"
-TRIALS, NUM_SEEDS, FRESH_SEED, NUM_FRESH_SEEDS = 40, 2, 1000, 5
+ZOO = ("rl_zoo3>=2.9,<3", "pandas>=2.2,<4", "matplotlib>=3.9,<4")
+NUM_SEEDS, FRESH_SEED, NUM_FRESH_SEEDS = 2, 1000, 5
+PARTS = ("pruned", "complete", "single", "zoo")
+NAMES = {
+    "pruned": "Trustax, pruned",
+    "complete": "Trustax, complete runs, eight in a program",
+    "single": "Trustax, complete runs, one after another",
+    "zoo": "RL Zoo, Stable-Baselines3 PPO",
+}
 
 
-def study(env_id: str, reduction: int, folder: Path) -> tuple[tx.TuningResult, dict[str, Any]]:
-    """Tune PPO; return the result and its cost."""
+class Sizes(NamedTuple):
+    """The size of all studies. The steps are those of RL Zoo's settings for both tasks."""
+
+    steps: int = 100_000
+    trials: int = 40
+
+
+QUICK = Sizes(steps=16_384, trials=2)
+
+
+def study(env_id: str, part: str, sizes: Sizes, folder: Path) -> dict[str, Any]:
+    """Tune PPO; the settings that were found are then trained on fresh seeds."""
     began = time.perf_counter()
     result = tx.tune(
         "ppo",
         env_id,
         SPACE,
-        folder=folder / f"{env_id}-{reduction}",
-        trials=TRIALS,
-        reduction=reduction,
+        folder=folder / f"{env_id}-{part}",
+        trials=sizes.trials,
+        reduction=3 if part == "pruned" else 1,
+        generation_size=1 if part == "single" else 8,
         num_seeds=NUM_SEEDS,
-        total_timesteps=TASKS[env_id],
+        total_timesteps=sizes.steps,
     )
-    seconds = time.perf_counter() - began
-    return result, {"steps": result.steps, "seconds": round(seconds, 1), "best": result.best_value()}
+    outcome = {"seconds": round(time.perf_counter() - began, 1), "steps": result.steps, "best": result.best_value()}
+    if part == "pruned":
+        outcome |= {"settings": result.best_settings, "tuned": fresh_returns(result.best_run)}
+        outcome |= {"default": fresh_returns(result.run)}
+    return outcome
 
 
 def fresh_returns(run: tx.Run) -> list[float]:
@@ -60,67 +89,119 @@ def fresh_returns(run: tx.Run) -> list[float]:
     return tx.train(run, quiet=True).records[-1]["rollout/ep_rew_mean"]
 
 
-def measure(env_id: str, folder: Path) -> dict[str, Any]:
+def measure(env_id: str, part: str, sizes: Sizes, folder: Path) -> dict[str, Any]:
+    """Run one study in a new process with an empty compilation cache."""
+    command: list[Any] = [sys.executable, Path(__file__).absolute(), "--study", env_id, part, *sizes]
+    if part == "zoo":
+        # RL Zoo's own search space, TPE and median pruner, with as many trials and steps.
+        settings = {"env_id": env_id, "steps": sizes.steps, "trials": sizes.trials, "folder": str(folder / "zoo")}
+        command = [PEERS, SCRIPTS / "zoo_tuning.py", json.dumps(settings)]
     load = os.getloadavg()[0]
-    pruned, cost = study(env_id, 3, folder)
-    _, complete = study(env_id, 1, folder)
-    return {
-        "pruned": cost,
-        "complete": complete,
-        "settings": pruned.best_settings,
-        "tuned": fresh_returns(pruned.best_run),
-        "default": fresh_returns(pruned.run),
-        "load_before": round(load, 2),
-    }
+    with TemporaryDirectory() as cache:
+        variables = os.environ | {"XDG_CACHE_HOME": cache, "OMP_NUM_THREADS": str(len(os.sched_getaffinity(0)))}
+        words = [str(word) for word in command] + ([] if part == "zoo" else ["--folder", str(folder)])
+        done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=variables)
+    about = {"load_before": round(load, 2), "machine": machine.describe()}
+    return json.loads(done.stdout.splitlines()[-1]) | about
 
 
-def measure_zoo(env_id: str, folder: Path) -> dict[str, Any]:
-    """RL Zoo's own search space, TPE and median pruner, with as many trials and steps."""
-    settings = {"env_id": env_id, "steps": TASKS[env_id], "trials": TRIALS, "folder": str(folder / f"zoo-{env_id}")}
-    done = subprocess.run(
-        [PEERS, SCRIPTS / "zoo_tuning.py", json.dumps(settings)], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return json.loads(done.stdout.splitlines()[-1])
+def table(results: dict[str, Any]) -> str:
+    """The results as Markdown."""
+    lines = [
+        "| task | study | trials | environment steps | seconds | best objective | fresh seeds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    verdicts = []
+    for env_id, parts in results["tasks"].items():
+        for part, one in parts.items():
+            fresh = _mean(one["tuned"]) if "tuned" in one else ""
+            cells = (
+                NAMES[part],
+                results["trials"],
+                f"{one['steps']:,}",
+                f"{one['seconds']:,.0f}",
+                f"{one['best']:.1f}",
+            )
+            lines.append(f"| {env_id} | {' | '.join(map(str, cells))} | {fresh} |")
+        verdicts += _verdict(env_id, parts)
+    described = [part["machine"] for parts in results["tasks"].values() for part in parts.values()]
+    return "\n".join([f"{machine.in_words(described[0])}.", "", *lines, "", *verdicts])
 
 
-def print_table(outcomes: dict[str, Any]) -> None:
-    print("| task | steps | seconds | steps, share | time, share | tuned | default | bars |")
-    print("|---|---|---|---|---|---|---|---|")
-    for env_id, one in outcomes.items():
-        steps, seconds = (one["pruned"][key] / one["complete"][key] for key in ("steps", "seconds"))
-        tuned, default = (np.array(one[key]) for key in ("tuned", "default"))
-        met = steps < 0.5 and seconds < 0.5 and tuned.mean() >= default.mean()
-        print(
-            f"| {env_id} | {one['pruned']['steps']:,} | {one['pruned']['seconds']:.0f} | {steps:.0%} | {seconds:.0%} "
-            f"| {tuned.mean():.1f} ± {tuned.std():.1f} | {default.mean():.1f} ± {default.std():.1f} "
-            f"| {'met' if met else 'not met'} |"
+def _mean(returns: list[float]) -> str:
+    return f"{np.mean(returns):.1f} ± {np.std(returns):.1f}"
+
+
+def _verdict(env_id: str, parts: dict[str, Any]) -> list[str]:
+    """Lines about the bars of a task."""
+    lines = []
+    pruned = parts.get("pruned")
+    if pruned and "single" in parts:
+        steps, seconds = (pruned[key] / parts["single"][key] for key in ("steps", "seconds"))
+        is_good = np.mean(pruned["tuned"]) >= np.mean(pruned["default"])
+        met = "met" if steps < 0.5 and seconds < 0.5 and is_good else "not met"
+        side_by_side = ""
+        if "complete" in parts:
+            side_by_side = f", and {pruned['seconds'] / parts['complete']['seconds']:.0%} of that of eight in a program"
+        lines.append(
+            f"- {env_id}: pruning takes {steps:.0%} of the steps and {seconds:.0%} of the time of 40 runs one after "
+            f"another{side_by_side}; on five fresh seeds the tuned settings reach {_mean(pruned['tuned'])}, "
+            f"the default ones {_mean(pruned['default'])}. The bars are {met}."
         )
-        if "zoo" in one:
-            zoo = one["zoo"]
-            print(f"| {env_id}, RL Zoo | {zoo['steps']:,} | {zoo['seconds']:.0f} | | | {zoo['best']:.1f} | | |")
+    if pruned and "zoo" in parts:
+        ratio = parts["zoo"]["seconds"] / pruned["seconds"]
+        lines.append(f"- {env_id}: RL Zoo's tuning takes {ratio:.1f} times as long as ours with pruning.")
+    return lines
+
+
+def install_zoo(torch: str) -> None:
+    install_peers(torch, ("torch", "stable-baselines3", "sb3-contrib"))
+    subprocess.run([PEERS, "-m", "pip", "install", "--quiet", *ZOO], check=True)
+
+
+def run(options: argparse.Namespace, sizes: Sizes, path: Path | None) -> dict[str, Any]:
+    """Measure what is missing, and save after each study."""
+    results: dict[str, Any] = {"steps": sizes.steps, "trials": sizes.trials, "tasks": {}}
+    if path is not None and path.exists():
+        results = json.loads(path.read_text(encoding="utf-8"))
+    if options.zoo:
+        install_zoo(options.torch)
+    for env_id in options.tasks or TASKS:
+        parts = results["tasks"].setdefault(env_id, {})
+        for part in PARTS if options.zoo else PARTS[:-1]:
+            if part not in parts:
+                parts[part] = measure(env_id, part, sizes, options.folder / env_id)
+                print(f"{env_id}, {NAMES[part]}: {parts[part]['seconds']:,.0f} s", flush=True)
+            if path is not None:
+                path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return results
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", metavar="TASK")
     parser.add_argument("--zoo", action="store_true")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "benchmark-tuning")
+    parser.add_argument("--results", type=Path)
     parser.add_argument("--torch", default=PACKAGES["torch"], metavar="REQUIREMENT")
+    parser.add_argument("--study", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.study:
+        env_id, part, steps, trials = options.study
+        return print(json.dumps(study(env_id, part, Sizes(int(steps), int(trials)), options.folder)))
     for name in options.tasks:
         if name not in TASKS:
             parser.error(f"there is no task {name!r}; choose from {', '.join(TASKS)}")
-    outcomes = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    if options.zoo:
-        install_peers(options.torch, ("torch", "stable-baselines3", "sb3-contrib"))
-        subprocess.run([PEERS, "-m", "pip", "install", "--quiet", ZOO], check=True)
-    for env_id in options.tasks or TASKS:
-        if env_id not in outcomes:
-            outcomes[env_id] = measure(env_id, options.folder)
-        if options.zoo and "zoo" not in outcomes[env_id]:
-            outcomes[env_id]["zoo"] = measure_zoo(env_id, options.folder)
-        RESULTS.write_text(json.dumps(outcomes, indent=1) + "\n", encoding="utf-8")
-    print_table(outcomes)
+    path = options.results or (None if options.quick else RESULTS)
+    if options.table or options.write:
+        text = table(json.loads((path or RESULTS).read_text(encoding="utf-8")))
+        if options.write:
+            pages.write(pages.BENCHMARKS, MARKER, text)
+        return print(text)
+    print(table(run(options, QUICK if options.quick else Sizes(), path)))
 
 
 if __name__ == "__main__":

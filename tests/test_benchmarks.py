@@ -15,8 +15,11 @@ import trustax as tx
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
-MODULES = ("bars", "breakdown", "compare", "contenders", "costs", "machine", "parts", "predict", "scaled", "scaling")
-bars, breakdown, compare, contenders, costs, machine, parts, predict, scaled, scaling = (
+MODULES = (
+    *("bars", "breakdown", "compare", "contenders", "costs", "engines", "machine", "pages", "parts", "predict"),
+    *("scaled", "scaling", "tuning"),
+)
+bars, breakdown, compare, contenders, costs, engines, machine, pages, parts, predict, scaled, scaling, tuning = (
     import_module(name) for name in MODULES
 )
 
@@ -196,4 +199,30 @@ def test_costs_are_relative_to_the_first_variant_of_a_part() -> None:
         "| PPO with callbacks | KeepAgents, rarely | 980 | 1.010 | 1.01 | no |",
     ]
     page = f"before\n{costs.MARKER}\nold\n\n## next\nafter\n"
-    assert costs.written(page, "new") == f"before\n{costs.MARKER}\nnew\n\n## next\nafter\n"
+    assert pages.replaced(page, costs.MARKER, "new") == f"before\n{costs.MARKER}\nnew\n\n## next\nafter\n"
+
+
+def test_engines_are_compared_by_medians() -> None:
+    times = {"local": [100.0, 90.0, 300.0], "ray": [114.0, 116.0, 90.0]}
+    about = {"machine": machine.describe(), "versions": {"jax": "1", "ray": "2"}, "sizes": engines.Sizes()._asdict()}
+    assert engines.table(about | {"seconds": times}).splitlines()[-2:] == [
+        "| local | 100.0 | 90.0 to 300.0 | 1.000 |  |  |",
+        "| ray | 114.0 | 90.0 to 116.0 | 1.140 | 1.15 | yes |",
+    ]
+
+
+def test_tuning_is_judged_by_steps_and_fresh_seeds() -> None:
+    of = {"machine": machine.describe(), "best": 480.0}
+    pruned = of | {"seconds": 60.0, "steps": 40, "tuned": [9.0, 11.0], "default": [9.0, 9.0]}
+    task = {
+        "pruned": pruned,
+        "single": of | {"seconds": 150.0, "steps": 100},
+        "zoo": of | {"seconds": 90.0, "steps": 9},
+    }
+    text = tuning.table({"trials": 40, "tasks": {"CartPole-v1": task}})
+    assert "| CartPole-v1 | Trustax, pruned | 40 | 40 | 60 | 480.0 | 10.0 ± 1.0 |" in text
+    assert "40% of the steps and 40% of the time of 40 runs one after another" in text
+    assert "the default ones 9.0 ± 0.0. The bars are met." in text
+    assert "RL Zoo's tuning takes 1.5 times as long" in text
+    assert pages.replaced(f"a\n{tuning.MARKER}old\n\n## next\n", tuning.MARKER, "new").endswith("\nnew\n\n## next\n")
+    assert {tuning.MARKER, engines.MARKER, costs.MARKER} <= set(pages.BENCHMARKS.read_text().splitlines(keepends=True))

@@ -36,11 +36,22 @@ options = {
 }
 words = [str(word) for option in options.items() for word in option]
 began = time.perf_counter()
-subprocess.run([sys.executable, "-m", "rl_zoo3.train", "-optimize", *words], check=True, stdout=sys.stderr)
+subprocess.run(
+    [sys.executable, "-m", "rl_zoo3.train", "-optimize", "--no-optim-plots", *words], check=True, stdout=sys.stderr
+)
 seconds = time.perf_counter() - began
 study = optuna.load_study(study_name=NAME, storage=STORAGE)
 shares = [
     1.0 if trial.state == optuna.trial.TrialState.COMPLETE else len(trial.intermediate_values) / EVALUATIONS
     for trial in study.trials
 ]
-print(json.dumps({"seconds": seconds, "steps": round(sum(shares) * SETTINGS["steps"]), "best": study.best_value}))
+print(
+    json.dumps(
+        {
+            "seconds": round(seconds, 1),
+            "steps": round(sum(shares) * SETTINGS["steps"]),
+            "best": study.best_value,
+            "settings": study.best_params,
+        }
+    )
+)
