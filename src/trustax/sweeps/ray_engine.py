@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from trustax.errors import TrustaxError
-from trustax.sweeps.remote import RemoteWorker
+from trustax.sweeps.remote import run_worker
 from trustax.sweeps.worker import Job, failure_of
 
 try:
@@ -66,10 +66,12 @@ class RayEngine:
 
     def start(self, job: Job, worker: str) -> "RayAttempt":
         job = replace(job, lease=True)
-        task = ray.remote(_train).options(
-            num_cpus=self._cpus, num_gpus=self._gpus, max_retries=-1, name=f"trustax {job.title}"
-        )
-        return RayAttempt(job, task.remote(job.to_line(), worker, self._cpus, self._gpus))
+        # Ray would start a new process for each task with a GPU, but here only the worker in the task uses it.
+        task = ray.remote(num_cpus=self._cpus, num_gpus=self._gpus, max_retries=-1, max_calls=0)(run_worker)
+        named = task.options(name=f"trustax {job.title}")
+        # Processes can share a GPU only if the first one does not preallocate all of its memory.
+        settings = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if self._gpus < 1 else {}
+        return RayAttempt(job, named.remote(job.to_line(), worker, self._cpus, settings))
 
 
 class RayAttempt:
@@ -104,9 +106,3 @@ class RayAttempt:
         except ray.exceptions.RayError as error:
             return " ".join(str(error).split("\n")[0].split()) or type(error).__name__
         return failure_of(self.job, code, stderr)
-
-
-def _train(line: str, worker: str, cpus: int, gpus: float) -> tuple[int, bytes]:
-    """Runs in a process of Ray. A canceled task raises KeyboardInterrupt here, and the worker saves."""
-    settings = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if gpus < 1 else {}
-    return RemoteWorker(line, worker, cpus, settings).run()

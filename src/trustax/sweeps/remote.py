@@ -1,4 +1,7 @@
-"""Runs the worker of a job on another node, inside a task of Ray or SLURM."""
+"""Runs the worker of a job on another node, inside a task of Ray or SLURM.
+
+The processes of Ray and SLURM import this file, but not JAX, which only the worker needs.
+"""
 
 import os
 import signal
@@ -68,3 +71,27 @@ class RemoteWorker:
                 self._process.stdin.close()
             stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - STDERR_LIMIT))
             return code, stderr.read()
+
+
+def run_worker(line: str, module: str, cpus: int, settings: dict[str, str]) -> tuple[int, bytes]:
+    """What a task of Ray calls. A canceled task raises KeyboardInterrupt here, and the worker saves."""
+    return RemoteWorker(line, module, cpus, settings).run()
+
+
+class WorkerTask:
+    """What a job of SLURM calls. submitit calls `checkpoint` at preemption and at the time limit."""
+
+    def __init__(self) -> None:
+        self._worker: RemoteWorker | None = None
+
+    def __call__(self, line: str, worker: str, cpus: int) -> tuple[int, bytes]:
+        self._worker = RemoteWorker(line, worker, cpus)
+        return self._worker.run()
+
+    def checkpoint(self, line: str, worker: str, cpus: int) -> Any:
+        """Save, and queue the same job again."""
+        from submitit.helpers import DelayedSubmission
+
+        if self._worker is not None:
+            self._worker.stop()
+        return DelayedSubmission(WorkerTask(), line, worker, cpus)

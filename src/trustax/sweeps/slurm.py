@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from trustax.errors import TrustaxError
-from trustax.sweeps.remote import RemoteWorker
+from trustax.sweeps.remote import WorkerTask
 from trustax.sweeps.worker import Job, failure_of
 
 try:
@@ -86,23 +86,6 @@ class SlurmEngine:
             raise TrustaxError(f"SLURM is not available here: {error}") from error
         executor.update_parameters(**self._parameters)
         return executor
-
-
-class WorkerTask:
-    """What a job of the array calls. submitit calls `checkpoint` at preemption and at the time limit."""
-
-    def __init__(self) -> None:
-        self._worker: RemoteWorker | None = None
-
-    def __call__(self, line: str, worker: str, cpus: int) -> tuple[int, bytes]:
-        self._worker = RemoteWorker(line, worker, cpus)
-        return self._worker.run()
-
-    def checkpoint(self, line: str, worker: str, cpus: int) -> Any:
-        """Save, and queue the same job again."""
-        if self._worker is not None:
-            self._worker.stop()
-        return submitit.helpers.DelayedSubmission(WorkerTask(), line, worker, cpus)
 
 
 class SlurmAttempt:
