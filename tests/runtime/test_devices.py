@@ -22,8 +22,10 @@ def trained() -> dict[str, Any]:
     """For every engine, the number of devices of the learners, and the sum of each learner's parameters."""
     settings: dict[str, Any] = {"num_seeds": 4, "num_envs": 2, "horizon": 32, "total_timesteps": 192, "quiet": True}
     algorithm = tx.PPO(num_epochs=2, num_minibatches=4, hidden_sizes=(8,))
-    states = {engine: tx.train(algorithm, f"{engine}:CartPole-v1", **settings).state for engine in ENGINES}
-    parameters = {engine: state.learner.policy.parameters for engine, state in states.items()}
+    results = {engine: tx.train(algorithm, f"{engine}:CartPole-v1", **settings) for engine in ENGINES}
+    for result in results.values():
+        result.agent(learner=3).predict(np.zeros(4), deterministic=True)  # its arrays are on one device
+    parameters = {engine: result.state.learner.policy.parameters for engine, result in results.items()}
     return {
         engine: (len(vectors.sharding.device_set), np.asarray(vectors, np.float64).sum(axis=1).tolist())
         for engine, vectors in parameters.items()
