@@ -7,11 +7,11 @@ The best agent of a run is the one with the highest return of the last 100 train
 episodes that took no part in the choice. A run is `trustax train METHOD --env-id TASK --settings zoo --num-seeds 5`.
 """
 
-import re
 import sys
 from pathlib import Path
 
 import numpy as np
+import pages
 
 from trustax.cli.zoo import evaluation_of
 from trustax.ops.metrics import RETURN
@@ -20,10 +20,10 @@ from trustax.storage.journal import read_records
 from trustax.storage.run_directory import load
 from trustax.storage.zoo import entries, run
 from trustax.storage.zoo.stored import RESULT, folder_of, write_result
-from trustax.storage.zoo.table import markdown
+from trustax.storage.zoo.table import page
 
-PAGE = Path(__file__).parent.parent / "docs" / "zoo.md"
-TABLE = re.compile(r"(<!-- python benchmarks/zoo.py page -->\n\n).*?(?=\n\n)", re.DOTALL)
+PAGE = pages.DOCS / "zoo.md"
+MARKER = "<!-- python benchmarks/zoo.py page -->\n"
 NUM_EPISODES = 100
 
 
@@ -59,20 +59,12 @@ def add(run_dir: Path) -> None:
     print(f"{method}/{found.env_id}  {evaluations[best]}  of {result['seed_returns']}", flush=True)
 
 
-def write_page() -> None:
-    """Write the table of the documentation."""
-    text, count = TABLE.subn(lambda match: match[1] + markdown(entries()), PAGE.read_text(encoding="utf-8"))
-    if count != 1:
-        sys.exit(f"{PAGE} has no place for the table")
-    PAGE.write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["add", *folders] if folders:
             for folder in folders:
                 add(Path(folder))
         case ["page"]:
-            write_page()
+            pages.write(PAGE, MARKER, page(entries()))
         case _:
             sys.exit(__doc__)

@@ -11,7 +11,7 @@ from trustax.cli.commands import Train
 from trustax.cli.main import main
 from trustax.run import from_json
 from trustax.storage.zoo import entries, entry, run, tuned
-from trustax.storage.zoo.table import markdown
+from trustax.storage.zoo.table import page
 
 PAGE = Path(__file__).parents[2] / "docs" / "zoo.md"
 SETTINGS = [(method, task) for method in tuned.methods() for task in tuned.tasks(method)]
@@ -76,7 +76,7 @@ def test_the_zoo_is_small() -> None:
 
 
 def test_the_page_has_the_stored_results() -> None:
-    assert markdown(entries()) in PAGE.read_text(encoding="utf-8"), "run python benchmarks/zoo.py page"
+    assert page(entries()) in PAGE.read_text(encoding="utf-8"), "run python benchmarks/zoo.py page"
 
 
 def test_an_agent_that_does_not_exist_is_an_error_of_one_line() -> None:

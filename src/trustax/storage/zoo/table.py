@@ -24,8 +24,26 @@ def cells(entry: Entry) -> dict[str, str]:
     return dict(zip(COLUMNS, row, strict=True))
 
 
-def markdown(entries: Sequence[Entry]) -> str:
-    """The table of the documentation."""
+def page(entries: Sequence[Entry]) -> str:
+    """The table of the documentation, and a line that compares PPO with RL Zoo."""
+    return f"{_markdown(entries)}\n\n{_comparison(entries)}"
+
+
+def _comparison(entries: Sequence[Entry]) -> str:
+    """The tasks on which PPO's stored agent reaches RL Zoo's score, and the others."""
+    ours = [entry for entry in entries if entry.method == "ppo"]
+    pairs = [(entry, score) for entry in ours if (score := published("ppo", entry.task))]
+    reached = [entry.task for entry, score in pairs if entry.evaluation["mean"] >= score["mean"]]
+    below = [entry.task for entry, _ in pairs if entry.task not in reached]
+    return f"PPO reaches RL Zoo's score on {_listed(reached)}" + (f", and not on {_listed(below)}." if below else ".")
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names or ["no task"]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _markdown(entries: Sequence[Entry]) -> str:
     rows = [list(COLUMNS), *(list(cells(entry).values()) for entry in entries)]
     header, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([header, "|" + "---|" * len(COLUMNS), *body])
