@@ -18,6 +18,7 @@ from trustax.runtime.callbacks import Callback, Callbacks
 from trustax.runtime.loop import Iteration, TrainingLoop
 from trustax.runtime.state import RunState
 from trustax.storage.loggers import Logger
+from trustax.storage.object_store import copy_to_store, is_url
 from trustax.storage.run_directory import agent_of, as_dict
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ def train(
         normalize_rewards: divide rewards by the running standard deviation of the discounted return.
         bootstrap_truncation: bootstrap from the value of the last state at a time limit.
         restart_interval: iterations between restarts of environments that cannot be saved; 0 means never.
-        run_dir: the folder of the run; without it, nothing is written.
+        run_dir: the folder of the run, or its URL in an object store, for example "s3://bucket/runs/x"; without it,
+            nothing is written.
         resume: resume the run in `run_dir` from its newest checkpoint.
         checkpoint_seconds: seconds between checkpoints.
         quiet: do not show progress.
@@ -162,6 +164,8 @@ def train(
     result = Result(run, loop.records, loop.state, loop.run_dir)
     if result.run_dir is not None and any(finite_values(record.get(RETURN)) for record in result.records):
         result.plot(result.run_dir / CURVE_FILE)
+        if is_url(run_dir):
+            copy_to_store(result.run_dir / CURVE_FILE, str(run_dir))
     hooks.end(result)
     return result
 

@@ -125,6 +125,13 @@ def test_every_public_name_is_found_where_it_is_looked_for() -> None:
             "unknown option '--memory-sise'; did you mean --memory-size?",
         ),
         ("train ppo --env-id CartPole-v1 --memory-size 3", "unknown option '--memory-size'"),
+        (
+            "sweep mcpo --env-id CartPole-v1 --memory-sise 3 4",
+            "unknown option '--memory-sise'; did you mean --memory-size?",
+        ),
+        ("sweep ppo --env-id CartPole-v1 --num-seeds 1 2", "--num-seeds must have one value in a sweep, not 2"),
+        ("sweep ppo --env-id CartPole-v1 --folder s4://bucket/x", "cannot be opened: Protocol not known: s4"),
+        ("tune ppo --env-id CartPole-v1 --tune clip_range:0.1..0.4 --folder s3://b/x", "not an object store"),
         ("train mcpo --env-id CartPole-v1 --num-seeds many", "--num-seeds must be a whole number, not 'many'"),
         ("train mcpo --env-id CartPole-v1 --num-seeds", "--num-seeds needs a value: a whole number"),
         (

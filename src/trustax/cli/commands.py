@@ -22,6 +22,8 @@ from trustax.plotting.record import record
 from trustax.run import RUN_FILE, Run, SomeAlgorithm, read_run
 from trustax.runtime.callbacks import callback_from_text
 from trustax.storage.journal import read_records
+from trustax.storage.mirror import local_copy
+from trustax.storage.object_store import is_url
 from trustax.storage.run_directory import load
 from trustax.training import CURVE_FILE, Result, train
 
@@ -33,8 +35,9 @@ Folders = Annotated[tuple[Path, ...], tyro.conf.Positional]
 class Output:
     """Where a run writes its results, and what it shows."""
 
-    run_dir: Path | None = None
-    """The folder of the run; by default a folder in runs/ named after environment, method, seed and time."""
+    run_dir: str | None = None
+    """The folder of the run, or its URL in an object store: s3://bucket/runs/x; by default a folder in runs/ named
+    after environment, method, seed and time."""
     resume: bool = False
     """Resume the run in --run-dir, if there is one."""
     checkpoint_seconds: float = 60.0
@@ -89,7 +92,8 @@ class Train(Generic[SomeAlgorithm]):
                 num_workers=self.output.num_workers,
                 worker_timeout=self.output.worker_timeout,
                 restart_workers=self.output.restart_workers,
-            )
+            ),
+            folder,
         )
 
 
@@ -97,8 +101,8 @@ class Train(Generic[SomeAlgorithm]):
 class Resume:
     """Resume a run that was stopped, or train a finished one for longer."""
 
-    run_dir: Folder
-    """The folder of the run."""
+    run_dir: Annotated[str, tyro.conf.Positional]
+    """The folder of the run, or its URL in an object store."""
     total_timesteps: int | None = None
     """A new total for the run; learning-rate decay then extends to the new end."""
     env_id: str | None = None
@@ -119,7 +123,7 @@ class Resume:
     """Replace a worker process that fails, and count its episodes as truncated, instead of stopping."""
 
     def __call__(self) -> None:
-        run = read_run(self.run_dir)
+        run = read_run(local_copy(self.run_dir))
         if _environment_of(run, self.env_id) != run.env_id:
             raise TrustaxError(f"{self.run_dir} holds a run on {run.env_id}, not on {self.env_id}")
         if self.total_timesteps is not None:
@@ -137,7 +141,8 @@ class Resume:
                 num_workers=self.num_workers,
                 worker_timeout=self.worker_timeout,
                 restart_workers=self.restart_workers,
-            )
+            ),
+            self.run_dir,
         )
 
 
@@ -299,16 +304,16 @@ def _print_exactness(run: Run) -> None:
         print("this engine cannot save its environments: new episodes start, so resuming is not exact bit for bit")
 
 
-def _report(result: Result) -> None:
-    folder = result.run_dir
-    assert folder is not None
+def _report(result: Result, place: str | Path) -> None:
+    assert result.run_dir is not None
     if int(result.state.iteration) < result.run.num_iterations:
-        print(f"stopped by a callback; resume with: trustax resume {quote(str(folder))}")
-    print(f"run folder      {folder}")
-    if (folder / CURVE_FILE).exists():  # there is no curve if no episode has ended
-        print(f"learning curve  {folder / CURVE_FILE}")
-    env_id = f" --env-id {result.run.env_id}" if imports_module(result.run.env_id) else ""
-    print(f"next            trustax evaluate {quote(str(folder))}{env_id}")
+        print(f"stopped by a callback; resume with: trustax resume {quote(str(place))}")
+    print(f"run folder      {place}")
+    if (result.run_dir / CURVE_FILE).exists():  # there is no curve if no episode has ended
+        print(f"learning curve  {place}/{CURVE_FILE}")
+    if not is_url(place):
+        env_id = f" --env-id {result.run.env_id}" if imports_module(result.run.env_id) else ""
+        print(f"next            trustax evaluate {quote(str(place))}{env_id}")
 
 
 def _environment_of(run: Run, other: str | None) -> str:

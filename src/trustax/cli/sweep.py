@@ -1,6 +1,7 @@
 """The command `trustax sweep`: a grid from the command line or from a TOML file."""
 
 import dataclasses
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,14 +12,17 @@ from rich.console import Console
 
 from trustax.algorithms import Algorithm
 from trustax.cli.methods import method_named
+from trustax.cli.parsing import with_flags
 from trustax.cli.settings_file import read_settings, read_toml
 from trustax.envs import engine_of
 from trustax.errors import TrustaxError, similar_or_all
 from trustax.paper.tasks import task_of
 from trustax.run import Run
 from trustax.settings import validated
+from trustax.storage.object_store import copy_to_store
 from trustax.sweeps.grid import Grid, settings_of
 from trustax.sweeps.options import EngineOptions
+from trustax.sweeps.results import RESULTS_FILE, SweepResult
 from trustax.sweeps.sweep import digest, run_grid
 
 PICTURE = "curves.png"
@@ -45,30 +49,44 @@ class Sweep:
     """Ids of environments."""
     settings: Path | None = None
     """A TOML file with settings of all runs, such as best.toml of trustax tune; options come before it."""
-    folder: Path | None = None
-    """The folder of the sweep; by default a folder in runs/ that depends on all settings."""
+    folder: str | None = None
+    """The folder of the sweep, or its URL in an object store: s3://bucket/sweeps/x; by default a folder in runs/ that
+    depends on all settings."""
     engine: EngineOptions = field(default_factory=EngineOptions)
 
     def run(self, settings: Mapping[str, Sequence[Any]]) -> None:
         """Train the grid. `settings` are those that `separate` has found."""
+        options = settings
         methods, env_ids, settings = self._definition(settings)
         chosen = {name: method_named(name) for name in methods}
+        require_known_options(options, chosen.values(), Sweep)
         if not env_ids:
             raise TrustaxError("--env-id is missing; choose one or several, for example --env-id CartPole-v1")
         for env_id in env_ids:
             engine_of(env_id)
-        checked = self._from_file(chosen.values()) | _checked(chosen.values(), settings)
-        grid = Grid(chosen, env_ids, checked, paper_run)
-        folder = self.folder or Path("runs") / f"sweep-{digest(grid)}"
-        result = run_grid(grid, folder, self.engine.make(), Console(stderr=True))
+        from_file = self._from_file(chosen.values())
+        try:
+            grid = Grid(chosen, env_ids, from_file | _checked(chosen.values(), settings), paper_run)
+        except TrustaxError as error:
+            raise TrustaxError(with_flags(str(error), options)) from error
+        place = self.folder or Path("runs") / f"sweep-{digest(grid)}"
+        result = run_grid(grid, place, self.engine.make(), Console(stderr=True))
         if result.finished:
-            Console().print(result.table())
-            result.plot(folder / PICTURE)
-            print(f"results         {folder / 'results.csv'}\nlearning curves {folder / PICTURE}")
+            self._show(result)
         if result.failures:
             lines = [f"✗ {failure.job.title}: {failure.reason}" for failure in result.failures]
             print("\n".join(lines))
             raise TrustaxError(f"failed runs: {len(lines)}; run the same command to try them again")
+
+    def _show(self, result: SweepResult) -> None:
+        """Print the table, and plot the learning curves."""
+        Console().print(result.table())
+        picture = result.folder / PICTURE
+        result.plot(picture)
+        if result.store is not None:
+            copy_to_store(picture, result.store)
+        shown = result.store or result.folder
+        print(f"results         {shown}/{RESULTS_FILE}\nlearning curves {shown}/{PICTURE}")
 
     def _definition(self, settings: Mapping[str, Sequence[Any]]) -> tuple[list[str], list[str], dict[str, Any]]:
         """Methods, environments and settings; options on the command line come before those of the file."""
@@ -95,6 +113,22 @@ class Sweep:
             return _checked(methods, values)
         except TrustaxError as error:
             raise TrustaxError(f"{self.settings}: {error}") from error
+
+
+def require_known_options(options: Iterable[str], methods: Iterable[Algorithm], command: type) -> None:
+    """Raise an error for an option that is neither one of the command nor a setting of a method."""
+    kinds: list[Any] = [command, EngineOptions]
+    own = [one.name for kind in kinds for one in dataclasses.fields(kind)]
+    known = [_flag(name) for name in dict.fromkeys([*(name for one in methods for name in settings_of(one)), *own])]
+    for option in map(_flag, options):
+        if option not in known:
+            similar = difflib.get_close_matches(option, known, n=1)
+            hint = f"did you mean {similar[0]}?" if similar else "see trustax train METHOD --help"
+            raise TrustaxError(f"unknown option {option!r}; {hint}")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 OWN_OPTIONS = ("env_id", "folder", "settings")

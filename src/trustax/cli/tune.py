@@ -12,13 +12,13 @@ from rich.console import Console
 from trustax.algorithms import Algorithm
 from trustax.cli.methods import method_named
 from trustax.cli.settings_file import read_settings, with_settings
-from trustax.cli.sweep import paper_run, parse_value, separate
+from trustax.cli.sweep import paper_run, parse_value, require_known_options, separate
 from trustax.envs import engine_of
-from trustax.errors import TrustaxError, similar_or_all
-from trustax.sweeps.grid import Grid, settings_of
+from trustax.errors import TrustaxError
+from trustax.sweeps.grid import Grid
 from trustax.sweeps.options import EngineOptions
 from trustax.sweeps.ranges import Range, checked_space
-from trustax.sweeps.tuning import Tuning, run_study
+from trustax.sweeps.tuning import Tuning, folder_of_study, run_study
 
 PICTURE = "tuning.png"
 HOW = "write NAME:LOW..HIGH, NAME:LOW..HIGH:log or NAME:FIRST,SECOND"
@@ -55,14 +55,14 @@ class Tune:
     """URL of an Optuna storage, for example sqlite:///study.db; default: a journal file in the folder."""
     settings: Path | None = None
     """A TOML file with settings that all trials share; options on the command line come first."""
-    folder: Path | None = None
+    folder: str | None = None
     """The folder of the study; by default a folder in runs/ that depends on all settings except --trials."""
     engine: EngineOptions = field(default_factory=EngineOptions)
 
     def run(self, settings: Mapping[str, Sequence[Any]]) -> None:
         """Run the study. `settings` are those that `separate_options` has found."""
         tuning = self.tuning(settings)
-        folder = self.folder or Path("runs") / f"tune-{tuning.digest()}"
+        folder = folder_of_study(self.folder or Path("runs") / f"tune-{tuning.digest()}")
         engine = self.engine.make()
         result = run_study(tuning, folder, self.trials, engine, Console(stderr=True), self.storage)
         if result.best_value() is None:
@@ -99,12 +99,9 @@ class Tune:
 
 def _check_options(method: Algorithm, settings: Mapping[str, Sequence[Any]]) -> None:
     """Settings must exist and have one value."""
-    names = [*settings_of(method), *(one.name for one in fields(Tune))]
+    require_known_options(settings, [method], Tune)
     for name, values in settings.items():
         option = f"--{name.replace('_', '-')}"
-        if name not in names:
-            similar = similar_or_all(option, [f"--{one.replace('_', '-')}" for one in names], count=1)
-            raise TrustaxError(f"unknown option {option!r}; {similar}")
         if len(values) != 1:
             raise TrustaxError(f"{option} needs one value; to tune it, name it in --tune, for example {name}:1,2")
 

@@ -33,6 +33,7 @@ from trustax.runtime.state import RunState, restart_environment, start
 from trustax.storage.journal import Journal
 from trustax.storage.lock import Claim, locked
 from trustax.storage.loggers import Logger, Loggers
+from trustax.storage.mirror import Mirror
 from trustax.storage.run_directory import RunDirectory, agent_of, as_dict
 
 
@@ -82,6 +83,7 @@ class TrainingLoop:
 
     Leaving the context before the end of the run, by `break` or by an error in the caller, saves the last iteration.
     With `lease`, a later attempt on another machine takes over the run, and this one stops (see `storage/lease.py`).
+    With a URL as `run_dir`, the run trains in a temporary folder and is copied to its store (see `storage/mirror.py`).
     """
 
     def __init__(
@@ -100,7 +102,8 @@ class TrainingLoop:
     ) -> None:
         self.run = run
         self._workers = workers
-        self.run_dir = None if run_dir is None else Path(run_dir)
+        self._mirror = Mirror(run_dir, resume)
+        self.run_dir = self._mirror.folder
         self.records: Sequence[Record] = []
         self._env = run.env_id if env is None else env
         self._resume = resume
@@ -120,6 +123,7 @@ class TrainingLoop:
         configure_devices(run.num_seeds, large_network=observes_images(run.env_id))
         with self._stack as stack:
             self._guard = stack.enter_context(InterruptGuard())
+            stack.enter_context(self._mirror)
             if self.run_dir is not None:
                 self._claim = stack.enter_context(locked(self.run_dir, lease=self._lease))
             self._environment = _make_environment(run, self._env, self._workers)
@@ -201,7 +205,9 @@ class TrainingLoop:
     def _save(self) -> Path | None:
         self._is_saved = True
         self._check_claim()
-        return self._directory.save(self.state, before=self._journal.sync)
+        saved = self._directory.save(self.state, before=self._journal.sync)
+        self._mirror.checkpoint()
+        return saved
 
     def _check_claim(self) -> None:
         if self._claim is not None:

@@ -42,8 +42,7 @@ class Lease:
     @classmethod
     def take(cls, folder: Path) -> "Lease":
         """Create the next lease of a folder."""
-        holder = {"host": socket.gethostname(), "pid": os.getpid(), "time": time.time(), "id": uuid.uuid4().hex}
-        content = json.dumps(holder).encode()
+        content = new_content()
         number = max(_numbers(folder), default=0)
         while True:
             number += 1
@@ -55,7 +54,7 @@ class Lease:
         """Raise an error if a later attempt has taken over the run, or has finished it and removed the leases."""
         later = [number for number in _numbers(self._folder) if number > self.number]
         if later:
-            holder = _holder(_path(self._folder, max(later)))
+            holder = describe(_content(_path(self._folder, max(later))))
             raise TrustaxError(f"{self._folder} was taken over by a later attempt{holder}; this one stops")
         if _content(_path(self._folder, self.number)) != self._content:
             raise TrustaxError(f"{self._folder} was taken over by a later attempt, which has ended; this one stops")
@@ -66,6 +65,12 @@ class Lease:
             self.check()
             for number in sorted(_numbers(self._folder)):
                 _path(self._folder, number).unlink()
+
+
+def new_content() -> bytes:
+    """The content of a new lease: this process, the time, and an id that no other lease has."""
+    holder = {"host": socket.gethostname(), "pid": os.getpid(), "time": time.time(), "id": uuid.uuid4().hex}
+    return json.dumps(holder).encode()
 
 
 def is_lease(name: str) -> bool:
@@ -83,10 +88,25 @@ def has_leases(folder: Path) -> bool:
 
 def holder_of(folder: Path) -> str | None:
     """The host of the newest lease; None if there is no lease."""
-    with contextlib.suppress(TrustaxError, ValueError, TypeError, KeyError, RecursionError):
+    with contextlib.suppress(TrustaxError):
         numbers = _numbers(folder)
-        return str(json.loads(_content(_path(folder, max(numbers))) or b"")["host"])[:60] if numbers else None
+        return host_of(_content(_path(folder, max(numbers)))) if numbers else None
     return None
+
+
+def host_of(content: bytes | None) -> str | None:
+    """The host in the content of a lease; None if it cannot be read."""
+    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+        return str(json.loads(content or b"")["host"])[:60]
+    return None
+
+
+def describe(content: bytes | None) -> str:
+    """The process that holds a lease, from the content of the lease; empty if it cannot be read."""
+    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+        holder = json.loads(content or b"")
+        return f" (PID {int(holder['pid'])} on {str(holder['host'])[:60]!r})"
+    return ""
 
 
 def _path(folder: Path, number: int) -> Path:
@@ -121,11 +141,3 @@ def _content(path: Path) -> bytes | None:
         return read_limited(path, SIZE_LIMIT)
     except OSError:
         return None
-
-
-def _holder(path: Path) -> str:
-    """The process that holds a lease, as its file says."""
-    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
-        holder = json.loads(_content(path) or b"")
-        return f" (PID {int(holder['pid'])} on {str(holder['host'])[:60]!r})"
-    return ""

@@ -20,6 +20,7 @@ from trustax.storage import pytree as checkpoint
 from trustax.storage.hub import downloaded, is_address
 from trustax.storage.lease import is_lease
 from trustax.storage.manifest import CheckpointError, number_of_rows, read_manifest
+from trustax.storage.mirror import local_copy
 from trustax.storage.pytree import folder_or_backup
 from trustax.storage.specs import spec_from_json, spec_to_json
 from trustax.storage.zoo.stored import SCHEME, entry
@@ -226,13 +227,13 @@ def load(path: Path | str, learner: int = 0, policy: str = "policy") -> Agent:
     """Load an agent from a folder that `Agent.save` wrote, or the agent of one learner from the folder of a run.
 
     `zoo:ppo/CartPole-v1` is an agent of the zoo and `hf://user/name` one of the Hugging Face hub. In the folder of a
-    run, the newest valid checkpoint is read. `learner` is an index that starts at 0, and
-    `policy="virtual"` loads MCPO's ψ instead of θ. No code is executed, and damage is detected.
+    run, or at its URL in an object store, the newest valid checkpoint is read. `learner` is an index that starts at 0,
+    and `policy="virtual"` loads MCPO's ψ instead of θ. No code is executed, and damage is detected.
     """
     if is_address(path):
         with downloaded(path) as copy:
             return load_agent(copy)
-    folder = entry(str(path).removeprefix(SCHEME)).folder if str(path).startswith(SCHEME) else Path(path)
+    folder = entry(str(path).removeprefix(SCHEME)).folder if str(path).startswith(SCHEME) else local_copy(path)
     if not folder.exists():
         raise TrustaxError(f"there is no agent at {folder}")
     if not (folder / RUN_FILE).exists():

@@ -14,13 +14,13 @@ from typing import NamedTuple
 from rich.console import Console
 
 from trustax.errors import TrustaxError
-from trustax.ops.metrics import STEP, Record
+from trustax.ops.metrics import Record
 from trustax.runtime.interrupt import Interrupted, InterruptGuard
-from trustax.storage.lease import holder_of
 from trustax.sweeps.engines import Attempt, Engine
+from trustax.sweeps.following import Follower
 from trustax.sweeps.local import LocalEngine
 from trustax.sweeps.progress import SweepProgress
-from trustax.sweeps.worker import Job, last_record
+from trustax.sweeps.worker import Job
 
 POLL_SECONDS = 0.25
 
@@ -45,11 +45,12 @@ def run_jobs(
     finished runs. The engine is by default this machine, with one job on each core.
     """
     _require_unique(jobs)
-    done = {job.title: _completed_steps(job) for job in jobs}
+    follower = Follower()
+    done = {job.title: follower.look(job).steps for job in jobs}
     engine = engine or LocalEngine()
     with InterruptGuard() as guard, engine, SweepProgress(title, jobs, done, console) as progress:
         engine.prepare(len(jobs))
-        pool = _Pool(jobs, engine, worker, progress)
+        pool = _Pool(jobs, engine, worker, progress, follower)
         try:
             pool.run(guard)
         finally:
@@ -64,13 +65,16 @@ def run_jobs(
 class _Pool:
     """The waiting jobs and the running attempts."""
 
-    def __init__(self, jobs: Sequence[Job], engine: Engine, worker: str, progress: SweepProgress) -> None:
+    def __init__(
+        self, jobs: Sequence[Job], engine: Engine, worker: str, progress: SweepProgress, follower: Follower
+    ) -> None:
         self.failures: list[Failure] = []
         self.num_finished = 0
         self._waiting = deque(jobs)
         self._engine = engine
         self._worker = worker
         self._progress = progress
+        self._follower = follower
         self._attempts: list[Attempt] = []
 
     def run(self, guard: InterruptGuard) -> None:
@@ -92,22 +96,21 @@ class _Pool:
             attempt = self._engine.start(self._waiting.popleft(), self._worker)
             self._attempts.append(attempt)
             if not attempt.job.lease:
-                self._progress.start(attempt.job, _completed_steps(attempt.job))
+                self._progress.start(attempt.job, self._follower.look(attempt.job, now=False).steps)
 
     def _poll(self) -> None:
         for attempt in list(self._attempts):
             ended = attempt.ended()  # checked before reading, so that the last record is not missed
-            record = last_record(attempt.job.folder)
-            node = holder_of(attempt.job.folder) if attempt.job.lease else None
+            seen = self._follower.look(attempt.job, now=ended)
             if not self._progress.is_shown(attempt.job):
-                if not (ended or node):
+                if not (ended or seen.node):
                     continue  # the job waits for a node
-                self._progress.start(attempt.job, _completed_steps(attempt.job))
-            if record is not None:
-                self._progress.update(attempt.job, record, node)
+                self._progress.start(attempt.job, seen.steps)
+            if seen.record is not None:
+                self._progress.update(attempt.job, seen.record, seen.node)
             if ended:
                 self._attempts.remove(attempt)
-                self._finish(attempt, record)
+                self._finish(attempt, seen.record)
                 attempt.close()
         self._progress.refresh()
 
@@ -121,11 +124,6 @@ class _Pool:
             self.num_finished += 1
         else:
             self.failures.append(Failure(attempt.job, reason))
-
-
-def _completed_steps(job: Job) -> int:
-    record = last_record(job.folder)
-    return 0 if record is None else int(record[STEP])
 
 
 def _require_unique(jobs: Sequence[Job]) -> None:

@@ -14,6 +14,7 @@ from trustax.errors import TrustaxError
 from trustax.ops.metrics import RETURN, STEP, Record
 from trustax.storage.atomic import write_atomic
 from trustax.storage.journal import read_records
+from trustax.storage.object_store import copy_to_store
 from trustax.sweeps.grid import Cell
 from trustax.sweeps.pool import Failure
 from trustax.sweeps.statistics import Runs, mean_interval
@@ -41,6 +42,8 @@ class SweepResult:
     folder: Path
     finished: list[Finished] = field(repr=False)
     failures: list[Failure] = field(default_factory=list)
+    store: str | None = None
+    """URL of the sweep in an object store; the folder then has a copy of the metrics"""
 
     def table(self) -> Table:
         """Final returns: one row per method and choice of settings, one column per environment."""
@@ -85,7 +88,7 @@ class SweepResult:
         return pandas.DataFrame(self.rows())
 
     def save(self) -> Path:
-        """Write the final returns to `results.csv` in the sweep's folder."""
+        """Write the final returns to `results.csv` in the sweep's folder, and in its store if it has one."""
         text = io.StringIO()
         rows = self.rows()
         writer = csv.DictWriter(text, fieldnames=["label", "env_id", "seed", "return", "run"], lineterminator="\n")
@@ -93,18 +96,22 @@ class SweepResult:
         writer.writerows(rows)
         path = self.folder / RESULTS_FILE
         write_atomic(path, text.getvalue())
+        if self.store is not None:
+            copy_to_store(path, self.store)
         return path
 
 
-def collect(folder: Path, jobs: Sequence[tuple[Job, list[Cell]]], failures: Sequence[Failure]) -> SweepResult:
-    """Read the results of the finished jobs from their folders."""
+def collect(
+    folder: Path, jobs: Sequence[tuple[Job, list[Cell]]], failures: Sequence[Failure], store: str | None = None
+) -> SweepResult:
+    """Read the results of the finished jobs from their folders or from their store."""
     finished = []
     for job, cells in jobs:
-        records = finished_records(job.run, job.folder)
+        records = finished_records(job.run, job.folder, store=job.store)
         if records:
             last = np.array(records[-1][RETURN], dtype=float)
             finished += [Finished(cell, job, last[cell.learners.start : cell.learners.stop]) for cell in cells]
-    return SweepResult(folder, finished, list(failures))
+    return SweepResult(folder, finished, list(failures), store)
 
 
 def _records_of(one: Finished) -> list[Record]:

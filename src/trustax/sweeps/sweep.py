@@ -10,6 +10,7 @@ from rich.console import Console
 from trustax.algorithms import ALGORITHMS, Algorithm, name_of
 from trustax.errors import TrustaxError
 from trustax.run import Run, to_json
+from trustax.storage.object_store import is_url
 from trustax.sweeps.engines import Engine, make_engine
 from trustax.sweeps.grid import Cell, Grid, short_hash
 from trustax.sweeps.pool import run_jobs
@@ -33,7 +34,8 @@ def sweep(
     Args:
         methods: algorithms, by name or as objects with settings.
         env_ids: ids of environments.
-        folder: the folder for the run folders and `results.csv`.
+        folder: the folder for the run folders and `results.csv`, or the URL of one in an object store, for example
+            "s3://bucket/sweeps/x".
         engine: "local", "ray", "slurm", or an engine with options, for example `RayEngine(address="auto")`.
         quiet: do not show progress.
         settings: settings of `Run` and of the algorithms; a list gives several values to combine, for example
@@ -41,17 +43,32 @@ def sweep(
     """
     grid = Grid(named_methods(methods), [env_ids] if isinstance(env_ids, str) else list(env_ids), _as_lists(settings))
     console = Console(stderr=True, quiet=quiet)
-    return run_grid(grid, Path(folder), make_engine(engine) if isinstance(engine, str) else engine, console)
+    return run_grid(grid, folder, make_engine(engine) if isinstance(engine, str) else engine, console)
 
 
-def run_grid(grid: Grid, folder: Path, engine: Engine, console: Console) -> SweepResult:
+def run_grid(grid: Grid, place: str | Path, engine: Engine, console: Console) -> SweepResult:
     """Train the runs of a grid that are not finished, and collect the results of all."""
-    jobs = [(_job(run, cells, folder), cells) for run, cells in grid.expand()]
-    missing = [job for job, _ in jobs if finished_records(job.run, job.folder) is None]
+    folder, store = local_folder(place)
+    jobs = [(_job(run, cells, folder, store), cells) for run, cells in grid.expand()]
+    missing = [job for job, _ in jobs if finished_records(job.run, job.folder, store=job.store) is None]
     failures = run_jobs(missing, engine, folder.name, console=console) if missing else []
-    result = collect(folder, jobs, failures)
+    result = collect(folder, jobs, failures, store)
     result.save()
     return result
+
+
+def local_folder(place: str | Path) -> tuple[Path, str | None]:
+    """The folder of a sweep on this machine, and the URL of the sweep if it is in an object store.
+
+    >>> local_folder("runs/a")
+    (PosixPath('runs/a'), None)
+    >>> local_folder("s3://bucket/sweeps/x/")
+    (PosixPath('runs/x-65d2a2c9'), 's3://bucket/sweeps/x')
+    """
+    if not is_url(place):
+        return Path(place), None
+    url = str(place).rstrip("/")
+    return Path("runs") / f"{url.rpartition('/')[2]}-{short_hash(url)}", url
 
 
 def digest(grid: Grid) -> str:
@@ -59,13 +76,18 @@ def digest(grid: Grid) -> str:
     return short_hash([to_json(run) for run, _ in grid.expand()])
 
 
-def _job(run: Run, cells: Sequence[Cell], folder: Path) -> Job:
+def _job(run: Run, cells: Sequence[Cell], folder: Path, store: str | None) -> Job:
     """The job of a run. Its folder is named after what it trains, and has a hash of all its settings."""
     shared = [word for word in cells[0].label.split() if all(word in cell.label.split() for cell in cells)]
     label = " ".join(shared) + (f" × {len(cells)}" if len(cells) > 1 else "")
     name = "-".join(re.findall(r"[A-Za-z0-9.]+", f"{run.env_id} {label}"))
     unique = short_hash(to_json(run))
-    return Job(title=f"{label} · {run.env_id} · {unique}", run=run, folder=folder / f"{name}__{unique}")
+    return Job(
+        title=f"{label} · {run.env_id} · {unique}",
+        run=run,
+        folder=folder / f"{name}__{unique}",
+        store=None if store is None else f"{store}/{name}__{unique}",
+    )
 
 
 def named_methods(methods: str | Algorithm | Iterable[str | Algorithm]) -> Mapping[str, Algorithm]:

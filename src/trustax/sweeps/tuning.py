@@ -21,6 +21,7 @@ from trustax.run import Run, to_json
 from trustax.runtime.interrupt import Interrupted
 from trustax.storage.atomic import jsonable
 from trustax.storage.lock import locked
+from trustax.storage.object_store import is_url
 from trustax.sweeps.engines import Engine, make_engine
 from trustax.sweeps.grid import Grid, settings_of, short_hash
 from trustax.sweeps.halving import Outcome, halve, planned_steps
@@ -115,7 +116,15 @@ def tune(
         sampler_seed=sampler_seed,
     )
     made = make_engine(engine) if isinstance(engine, str) else engine
-    return run_study(tuning, Path(folder), trials, made, Console(stderr=True, quiet=quiet), storage, callbacks)
+    console = Console(stderr=True, quiet=quiet)
+    return run_study(tuning, folder_of_study(folder), trials, made, console, storage, callbacks)
+
+
+def folder_of_study(folder: str | Path) -> Path:
+    """The folder of a study, which must not be in an object store: trials continue from the files of other trials."""
+    if is_url(folder):
+        raise TrustaxError(f"a study needs a folder that all its workers share, not an object store like {folder}")
+    return Path(folder)
 
 
 def run_study(

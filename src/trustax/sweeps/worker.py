@@ -20,8 +20,9 @@ from trustax.ops.metrics import STEP, Record
 from trustax.run import Run, from_json, read_run, to_json
 from trustax.runtime.interrupt import EXIT_CODE, Interrupted
 from trustax.runtime.loop import TrainingLoop
-from trustax.storage.history import checkpoint_path, newest_valid, step_of
+from trustax.storage.history import newest_valid, step_of
 from trustax.storage.journal import METRICS_FILE, read_records
+from trustax.storage.object_store import StoredRun
 from trustax.storage.reading import open_regular
 from trustax.storage.records import parse_record
 
@@ -41,6 +42,8 @@ class Job:
     """JSON values for the `on_finish` callback"""
     lease: bool = False
     """whether the folder is on a file system that several machines share, so that attempts need leases"""
+    store: str | None = None
+    """URL of the run in an object store; it then trains in a temporary folder, and `folder` is for the driver"""
     stop_at: int | None = None
     """stop after this many environment steps of each seed, and save; by default at the end of the run"""
 
@@ -57,6 +60,7 @@ class Job:
                 "folder": str(self.folder),
                 "notes": self.notes,
                 "lease": self.lease,
+                "store": self.store,
                 "stop_at": self.stop_at,
             }
         )
@@ -70,6 +74,7 @@ class Job:
             folder=Path(values["folder"]),
             notes=values["notes"],
             lease=values["lease"],
+            store=values["store"],
             stop_at=values["stop_at"],
         )
 
@@ -79,7 +84,7 @@ def work(on_finish: Callable[[Job, Sequence[Record]], None] | None = None) -> No
     job = Job.from_line(sys.stdin.readline())
     _exit_with_parent()
     try:
-        records: Sequence[Record] | None = finished_records(job.run, job.folder, job.stop_at)
+        records = None if job.store else finished_records(job.run, job.folder, job.stop_at)
         if records is None:
             records = train_job(job)
         if on_finish:
@@ -95,11 +100,11 @@ def train_job(job: Job, on_record: Callable[[Record], None] | None = None) -> Se
     """Train a job in this process, and call `on_record` after each iteration."""
     loop = TrainingLoop(
         job.run,
-        run_dir=job.folder,
+        run_dir=job.store or job.folder,
         resume=True,
         checkpoint_seconds=CHECKPOINT_SECONDS,
         quiet=True,
-        lease=job.lease,
+        lease=job.lease and job.store is None,
     )
     with loop:
         for iteration in loop:
@@ -110,19 +115,34 @@ def train_job(job: Job, on_record: Callable[[Record], None] | None = None) -> Se
     return loop.records
 
 
-def finished_records(run: Run, folder: Path, stop_at: int | None = None) -> Sequence[Record] | None:
+def finished_records(
+    run: Run, folder: Path, stop_at: int | None = None, store: str | None = None
+) -> Sequence[Record] | None:
     """All records of a run whose last iteration was saved; None if the run is unfinished.
 
-    With `stop_at`, the records up to this step, if the run was saved there or later.
+    With `stop_at`, the records up to this step, if the run was saved there or later. With `store`, the URL of the run
+    in an object store, its metrics are copied to the folder.
     """
-    newest = newest_valid(folder)
-    if stop_at is not None and newest is not None and step_of(newest) > stop_at and read_run(folder) == run:
+    saved = _saved_step(folder) if store is None else _copied_step(store, folder)
+    if stop_at is not None and saved is not None and saved > stop_at and read_run(folder) == run:
         return [record for record in read_records(folder) if record[STEP] <= stop_at]
     steps = run.num_iterations * run.batch_size if stop_at is None else stop_at
-    if newest != checkpoint_path(folder, steps) or read_run(folder) != run:
+    if saved != steps or read_run(folder) != run:
         return None
     records = read_records(folder)
     return records if records and records[-1][STEP] == steps else None
+
+
+def _saved_step(folder: Path) -> int | None:
+    """The step of the newest checkpoint in a folder."""
+    newest = newest_valid(folder)
+    return None if newest is None else step_of(newest)
+
+
+def _copied_step(store: str, folder: Path) -> int | None:
+    """Copy the metrics of a run from its store; returns the step of its newest checkpoint there."""
+    saved = StoredRun(store).download(folder, with_arrays=False)
+    return None if saved is None else saved.step
 
 
 def training_seconds(run: Run, records: Sequence[Record]) -> float:
@@ -160,9 +180,16 @@ def last_record(folder: Path, tail: int = 65_536) -> Record | None:
     try:
         with open_regular(folder / METRICS_FILE) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - tail))
-            lines = file.read().split(b"\n")[:-1]
-        return parse_record(lines[-1])
-    except (OSError, ValueError, IndexError):
+            return newest_record(file.read())
+    except OSError:
+        return None
+
+
+def newest_record(content: bytes) -> Record | None:
+    """The last complete record in the end of a `metrics.jsonl`; None if there is none."""
+    try:
+        return parse_record(content.split(b"\n")[:-1][-1])
+    except (ValueError, IndexError):
         return None
 
 

@@ -1,0 +1,166 @@
+"""A run that trains in a local folder and is copied to an object store after each checkpoint.
+
+Training itself knows only the local folder. If the run goes on in another place, that place starts from what the store
+has. Loading, saving and all checks of files are the same as without a store.
+"""
+
+import atexit
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from types import TracebackType
+
+from trustax.errors import TrustaxError
+from trustax.run import RUN_FILE
+from trustax.runtime.interrupt import Interrupted
+from trustax.storage.journal import METRICS_FILE
+from trustax.storage.lease import is_lease
+from trustax.storage.manifest import MANIFEST
+from trustax.storage.object_store import StoredRun, StoreError, StoreLease, is_url
+from trustax.storage.tensorboard import FOLDER as TENSORBOARD
+
+Files = dict[str, tuple[int, int]]
+
+
+class Mirror:
+    """The local folder of a run, and its copy in a store if `run_dir` is a URL; a context manager.
+
+    Entering takes over the run and downloads it; without `resume`, the store must not hold a run yet. `checkpoint`
+    copies what has changed, and leaving copies everything, also after an error. A store that fails in the meantime does
+    not stop the training.
+
+    >>> with Mirror("runs/a") as mirror:  # no store
+    ...     mirror.checkpoint()
+    >>> mirror.folder
+    PosixPath('runs/a')
+    """
+
+    def __init__(self, run_dir: str | Path | None, resume: bool = True) -> None:
+        self.url = str(run_dir).rstrip("/") if is_url(run_dir) else None
+        self.folder = None if run_dir is None else Path(run_dir) if self.url is None else _temporary_folder(self.url)
+        self._resume = resume
+        self._run: StoredRun | None = None
+        self._lease: StoreLease | None = None
+        self._downloaded: Files = {}
+        self._sent: Files = {}
+        self._is_newest = False
+        self._ended = 0.0
+        self._seconds = 0.0
+
+    def __enter__(self) -> "Mirror":
+        if self.url is None or self.folder is None:
+            return self
+        self._run = StoredRun(self.url)
+        if not self._resume and not self._run.is_empty():
+            raise TrustaxError(f"{self.url} already holds a run; resume it or choose another folder")
+        lease = self._run.take_lease()
+        # The records of a result are read from the folder until the process ends.
+        atexit.register(self._remove)
+        try:
+            self._run.download(self.folder)
+        except BaseException:
+            lease.release()
+            raise
+        self._lease = lease
+        self._downloaded = _files(self.folder)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lease is None:
+            return
+        try:
+            self._copy(everything=True)
+        except TrustaxError as problem:
+            if error is None:  # otherwise the first error is the one to report
+                raise self._with_folder(problem) from problem
+        self._lease.release()
+        if isinstance(error, TrustaxError | Interrupted) and str(self.folder) in str(error):
+            kinds = Interrupted if isinstance(error, Interrupted) else TrustaxError
+            raise kinds(str(error).replace(str(self.folder), str(self.url))) from error
+
+    def _with_folder(self, problem: TrustaxError) -> TrustaxError:
+        """The error of the last copy. If the store failed, the files stay on the disk, and the error says where."""
+        if not isinstance(problem, StoreError):
+            return problem
+        atexit.unregister(self._remove)
+        return StoreError(f"{problem}; the run is in {self.folder}: resume it there, or resume {self.url} again")
+
+    def _remove(self) -> None:
+        if self.folder is not None:
+            shutil.rmtree(self.folder.parent, ignore_errors=True)
+
+    def checkpoint(self) -> None:
+        """Copy what has changed, in at most a twentieth of the time. TensorBoard's files are copied at the end."""
+        if self._lease is None or time.monotonic() - self._ended < 19 * self._seconds:
+            return
+        began = time.monotonic()
+        try:
+            self._copy(everything=False)
+        except StoreError as error:
+            print(f"{error}; training continues, and is copied later", file=sys.stderr)
+        self._ended = time.monotonic()
+        self._seconds = self._ended - began
+
+    def _copy(self, everything: bool) -> None:
+        """Copy the files that have changed, manifests last, and delete those that are gone, manifests first."""
+        assert self._run is not None
+        assert self._lease is not None
+        assert self.folder is not None
+        found = _files(self.folder)
+        if found == self._downloaded:
+            return
+        self._lease.check()
+        files = {name: one for name, one in found.items() if everything or not name.startswith(f"{TENSORBOARD}/")}
+        for name in sorted(files, key=_order):
+            if self._sent.get(name) != files[name]:
+                self._run.upload(self.folder / name, f"attempt.{self._lease.number}/{name}")
+                self._sent[name] = files[name]
+        gone = [name for name in self._sent if name not in files and not name.startswith(f"{TENSORBOARD}/")]
+        self._run.delete(f"attempt.{self._lease.number}/{name}" for name in gone)
+        for name in gone:
+            del self._sent[name]
+        if not self._is_newest and any(name.endswith(f"/{MANIFEST}") for name in files):
+            self._is_newest = True
+            self._lease.supersede()
+
+
+def local_copy(path: str | Path) -> Path:
+    """The folder of a run; a run in an object store is copied to a folder that is removed when the process ends."""
+    if not is_url(path):
+        return Path(path)
+    url = str(path).rstrip("/")
+    folder = _temporary_folder(url)
+    atexit.register(shutil.rmtree, folder.parent, ignore_errors=True)
+    if StoredRun(url).download(folder) is None:
+        raise TrustaxError(f"there is no run with a checkpoint at {url}")
+    return folder
+
+
+def _temporary_folder(url: str) -> Path:
+    """A new path for the copy of a run on the local disk."""
+    return Path(tempfile.gettempdir()) / f"trustax-{uuid.uuid4().hex}" / url.rpartition("/")[2]
+
+
+def _files(folder: Path) -> Files:
+    """The files of a run without leases and temporary files: name → time of the last change, size."""
+    found = {path.relative_to(folder): path.stat() for path in folder.rglob("*") if path.is_file()}
+    return {
+        name.as_posix(): (status.st_mtime_ns, status.st_size)
+        for name, status in found.items()
+        if not any(part.startswith(".") for part in name.parts) and not is_lease(name.name)
+    }
+
+
+def _order(name: str) -> tuple[int, str]:
+    """Arrays and other files come first, then the metrics and the definition of the run, and manifests last.
+
+    >>> sorted(["run.json", "best/manifest.json", "best/arrays.safetensors"], key=_order)
+    ['best/arrays.safetensors', 'run.json', 'best/manifest.json']
+    """
+    last = name.rpartition("/")[2]
+    return (2 if last == MANIFEST else 1 if name in (METRICS_FILE, RUN_FILE) else 0, name)

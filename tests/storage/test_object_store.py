@@ -1,0 +1,188 @@
+"""Runs in object stores: what counts is complete, a later attempt takes over, and nothing of an earlier one gets in."""
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from trustax.errors import TrustaxError
+from trustax.storage.manifest import ARRAYS, MANIFEST
+from trustax.storage.mirror import Mirror, local_copy
+from trustax.storage.object_store import Saved, StoredRun, StoreError
+
+
+@pytest.fixture(params=["memory", "file"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"memory://{uuid.uuid4().hex}/run" if request.param == "memory" else f"file://{tmp_path}/store/run"
+
+
+def names(url: str) -> list[str]:
+    """The objects of a run in a store."""
+    files, root = fsspec.core.url_to_fs(url)
+    return sorted(path.removeprefix(root).lstrip("/") for path in files.find(root))
+
+
+def write_checkpoint(folder: Path, step: int, content: str = "arrays") -> None:
+    """Files as a run would write them."""
+    saved = folder / "checkpoints" / f"step_{step:012d}"
+    saved.mkdir(parents=True, exist_ok=True)
+    (saved / ARRAYS).write_text(content)
+    (saved / MANIFEST).write_text("{}")
+    (folder / "run.json").write_text("{}")
+    with open(folder / "metrics.jsonl", "a") as metrics:
+        metrics.write(f'{{"time/total_timesteps": {step}}}\n')
+
+
+def copy(mirror: Mirror) -> None:
+    mirror._seconds = 0.0  # so that no copy is left out for taking too much of the time
+    mirror.checkpoint()
+
+
+def failing_at(part: str, upload: Callable[..., None]) -> Callable[..., None]:
+    """A copy of a file that fails if its name has this part."""
+
+    def fails(self: StoredRun, source: Path, name: str) -> None:
+        if part in name:
+            raise StoreError("the network is down")
+        upload(self, source, name)
+
+    return fails
+
+
+def test_a_run_goes_on_elsewhere_and_its_earlier_process_is_refused(url: str) -> None:
+    with Mirror(url) as first:
+        assert first.folder is not None
+        write_checkpoint(first.folder, 8)
+        copy(first)
+        with Mirror(url) as second:
+            assert second.folder is not None
+            assert (second.folder / "metrics.jsonl").read_text() == '{"time/total_timesteps": 8}\n'
+            write_checkpoint(first.folder, 16, "of the first")
+            with pytest.raises(TrustaxError, match=r"taken over by a later attempt \(PID"):
+                copy(first)
+            write_checkpoint(second.folder, 16, "of the second")
+            copy(second)
+            assert {name.split("/")[0] for name in names(url)} == {"lease.1", "lease.2", "attempt.2"}
+        assert {name.split("/")[0] for name in names(url)} == {"attempt.2"}
+        before = names(url)
+        with pytest.raises(TrustaxError, match="taken over by a later attempt; this one stops"):
+            copy(first)
+        first._lease = None  # its last copy would be refused as well
+    assert names(url) == before
+    assert (local_copy(url) / "checkpoints" / "step_000000000016" / ARRAYS).read_text() == "of the second"
+    assert StoredRun(url).take_lease().number == 3
+
+
+def test_a_checkpoint_counts_when_its_manifest_is_there(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent: list[str] = []
+    upload = StoredRun.upload
+    with Mirror(url) as mirror:
+        assert mirror.folder is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(StoredRun, "upload", lambda *given: (sent.append(given[2]), upload(*given)))
+            write_checkpoint(mirror.folder, 8)
+            copy(mirror)
+        assert [name.rpartition("/")[2] for name in sent] == [ARRAYS, "metrics.jsonl", "run.json", MANIFEST]
+        with monkeypatch.context() as patch:
+            patch.setattr(StoredRun, "upload", failing_at(MANIFEST, upload))
+            write_checkpoint(mirror.folder, 16)
+            copy(mirror)
+        assert "the network is down; training continues" in capsys.readouterr().err
+        assert StoredRun(url).download(tmp_path / "copy") == Saved(attempt=1, step=8)
+        assert sorted(path.name for path in (tmp_path / "copy" / "checkpoints").iterdir()) == ["step_000000000008"]
+        copy(mirror)
+        assert StoredRun(url).download(tmp_path / "copy", with_arrays=False) == Saved(attempt=1, step=16)
+
+
+def test_a_run_whose_last_copy_fails_stays_on_the_disk(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StoredRun, "upload", failing_at("", StoredRun.upload))
+    mirror = Mirror(url).__enter__()
+    assert mirror.folder is not None
+    write_checkpoint(mirror.folder, 8)
+    with pytest.raises(StoreError, match=f"the network is down; the run is in {mirror.folder}: resume it there"):
+        mirror.__exit__(None, None, None)
+    mirror._remove()
+
+
+def test_files_that_a_run_deletes_are_deleted_in_the_store_and_others_are_copied_at_the_end(url: str) -> None:
+    with Mirror(url) as mirror:
+        assert mirror.folder is not None
+        write_checkpoint(mirror.folder, 8)
+        copy(mirror)
+        write_checkpoint(mirror.folder, 16)
+        old = mirror.folder / "checkpoints" / "step_000000000008"
+        for path in (old / ARRAYS, old / MANIFEST):
+            path.unlink()
+        for name in ("lease.1", ".run.json.12", "curve.png", "tensorboard/events"):
+            (mirror.folder / name).parent.mkdir(exist_ok=True)
+            (mirror.folder / name).touch()
+        copy(mirror)
+        kept = [
+            "curve.png",
+            "metrics.jsonl",
+            "run.json",
+            *(f"checkpoints/step_{16:012d}/{x}" for x in (ARRAYS, MANIFEST)),
+        ]
+        assert names(url) == sorted([*(f"attempt.1/{name}" for name in kept), "lease.1"])
+    assert names(url) == sorted(f"attempt.1/{name}" for name in [*kept, "tensorboard/events"])
+
+
+def test_a_run_that_is_not_resumed_needs_an_empty_place(url: str) -> None:
+    with Mirror(url, resume=False) as mirror:
+        assert mirror.folder is not None
+        mirror.folder.mkdir(parents=True)
+        with pytest.raises(TrustaxError, match="already holds a run"):
+            Mirror(url, resume=False).__enter__()
+    assert names(url) == []
+    with pytest.raises(TrustaxError, match="there is no run with a checkpoint"):
+        local_copy(url)
+    with pytest.raises(TrustaxError, match="names no folder in a store"):
+        Mirror("s3://").__enter__()
+
+
+def test_errors_name_the_url_and_not_the_temporary_folder(url: str) -> None:
+    mirror = Mirror(url)
+    with pytest.raises(TrustaxError) as caught, mirror:
+        raise TrustaxError(f"{mirror.folder} holds another run")
+    assert str(caught.value) == f"{url} holds another run"
+
+
+def test_a_lease_is_created_by_one_process_only(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = StoredRun(url).take_lease()
+    with monkeypatch.context() as patch:
+        patch.setattr(StoredRun, "_sizes", lambda self: {})  # as listed before the first was there
+        second = StoredRun(url).take_lease()
+    assert (first.number, second.number) == (1, 2)
+
+
+def test_a_store_that_replaces_objects_silently_is_named(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = StoredRun(url)
+    plain = type(run._files).open
+
+    def without_exclusive_creation(self: Any, path: str, mode: str = "rb", **options: Any) -> Any:
+        if "x" in mode:
+            raise NotImplementedError("File mode not supported")
+        return plain(self, path, mode, **options)
+
+    monkeypatch.setattr(type(run._files), "open", without_exclusive_creation)
+    assert (run.take_lease().number, run.take_lease().number) == (1, 2)
+    assert f"{run.url} cannot refuse to replace an object" in capsys.readouterr().err
+
+
+def test_names_of_objects_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
+    url = f"memory://{uuid.uuid4().hex}/run"
+    with Mirror(url) as mirror:
+        assert mirror.folder is not None
+        write_checkpoint(mirror.folder, 8)
+    files, root = fsspec.core.url_to_fs(url)
+    files.store[f"{root}/attempt.1/../../evil"] = files.store[f"{root}/attempt.1/run.json"]
+    StoredRun(url).download(tmp_path / "a" / "copy")
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {"copy"}
+    assert not list(tmp_path.rglob("evil"))
