@@ -77,6 +77,11 @@ def test_mathematics_and_algorithms_know_no_files_clocks_or_loggers(module: str)
     assert not outside & {"os", "pathlib", "time", "datetime", "logging", "random", "gymnasium", "envpool", "rich"}
 
 
+def test_every_module_with_shapes_is_checked_as_the_tests_run(pytestconfig: pytest.Config) -> None:
+    checked = pytestconfig.getoption("--jaxtyping-packages").split(",")
+    assert [name for name in PLACES if "jaxtyping" in imports(name) and not belongs(name, checked)] == []
+
+
 def test_the_root_is_small_enough_to_read_at_a_glance() -> None:
     children = [path for path in ROOT.iterdir() if not path.name.startswith(("__pycache__", "."))]
     assert len([path for path in children if path.is_file()]) <= 10
