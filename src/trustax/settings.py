@@ -190,13 +190,12 @@ def _annotations(kind: type) -> dict[str, Any]:
 
 def _fitting(name: str, value: Any, annotation: Any) -> Any:
     """The value as one of the kinds that an annotation allows; other annotations are not checked."""
-    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    if not all(kind in KINDS or get_origin(kind) is Literal for kind in kinds):
+    found = _allowed_by(annotation)
+    if found is None:
         return value
-    choices = [choice for kind in kinds for choice in get_args(kind) if get_origin(kind) is Literal]
+    choices, plain = found
     if isinstance(value, str) and value in choices:
         return value
-    plain = [KINDS[kind] for kind in kinds if kind in KINDS]
     for kind in plain:
         if (fitting := kind.fit(value)) is not None:
             return fitting
@@ -204,15 +203,29 @@ def _fitting(name: str, value: Any, annotation: Any) -> Any:
     raise TrustaxError(f"{name} must be {' or '.join(allowed)}, not {value!r}")
 
 
+@cache
+def _allowed_by(annotation: Any) -> tuple[list[str], list["Kind"]] | None:
+    """The choices and the plain kinds that an annotation allows; None if it allows something else."""
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    if not all(kind in KINDS or get_origin(kind) is Literal for kind in kinds):
+        return None
+    choices = [choice for kind in kinds for choice in get_args(kind) if get_origin(kind) is Literal]
+    return choices, [KINDS[kind] for kind in kinds if kind in KINDS]
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _whole_number(value: Any) -> int | None:
+    if type(value) is int:
+        return value
     return int(value) if _is_number(value) and value == value // 1 else None
 
 
 def _number(value: Any) -> float | None:
+    if type(value) is float:
+        return value
     if isinstance(value, str) and value in ("inf", "-inf"):  # how JSON files store it
         return float(value)
     return None if not _is_number(value) else value if isinstance(value, int) else float(value)
