@@ -42,6 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
+def pytest_collection_finish() -> None:
+    """Tracing makes many objects that are soon freed, so look for cycles less often and not among the modules."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
 def resident_bytes() -> int:
     """Memory that this process holds now; 0 where the system does not say."""
     statistics = Path("/proc/self/statm")
