@@ -105,7 +105,9 @@ def kill_worker(folder: Path, choose: random.Random) -> None:
         pass
 
 
-def disturbed_sweep(folder: Path, num_runs: int, num_iterations: int, num_kills: int, num_nodes: int) -> int:
+def disturbed_sweep(
+    folder: Path, num_runs: int, num_iterations: int, num_kills: int, num_nodes: int, pause: float = 4.0
+) -> int:
     """Run a sweep on a cluster on this machine, with kills at random moments; returns the number of kills."""
     from ray.cluster_utils import Cluster
 
@@ -128,7 +130,7 @@ def disturbed_sweep(folder: Path, num_runs: int, num_iterations: int, num_kills:
                     driver.wait()
                     driver = start_sweep(folder, cluster.address, num_runs, num_iterations)
                 kills += 1
-            time.sleep(choose.uniform(0.2, 4.0))
+            time.sleep(choose.uniform(0.2, pause))
         if driver.returncode:
             raise RuntimeError(f"the sweep ended with exit code {driver.returncode}")
     finally:

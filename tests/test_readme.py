@@ -19,7 +19,9 @@ CALLBACKS, _ = examples_of("docs/howto/callbacks-and-loggers.md")
 
 
 @pytest.mark.parametrize(
-    "steps", ["8_192", pytest.param("1_000_000", marks=pytest.mark.slow)], ids=["shortened", "as-printed"]
+    "steps",
+    ["1024, num_envs=2, horizon=256", pytest.param("1_000_000", marks=pytest.mark.slow)],
+    ids=["shortened", "as-printed"],
 )
 def test_the_example_runs(steps: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

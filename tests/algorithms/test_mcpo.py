@@ -399,8 +399,9 @@ def test_update_equals_the_reference(algorithm: MCPO, actions: str) -> None:
 def virtual_and_batch(actions: str) -> tuple[Virtual, Batch]:
     """A first policy as its own virtual policy, and a batch that it collected."""
     policy = trained(SMALL, actions).states[0].policy
-    batch = make_batch(policy, random_rollout(SPECS[actions]), SMALL.discount, SMALL.gae_lambda)
-    return Virtual(policy, evaluate(policy, batch), jnp.array([1.0, 0.0, 0.0])), batch
+    batch_of = jax.jit(partial(make_batch, discount=SMALL.discount, gae_lambda=SMALL.gae_lambda))
+    batch = batch_of(policy, random_rollout(SPECS[actions]))
+    return Virtual(policy, jax.jit(evaluate)(policy, batch), jnp.array([1.0, 0.0, 0.0])), batch
 
 
 @both_action_kinds

@@ -1,5 +1,6 @@
 """Gymnax environments: their streams match Gymnax, and time limits are not terminations."""
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.probes import QUICK_COMPILE
 from trustax.envs import HostAdapter, JaxEnv, VectorizedJaxEnv, engine_of, make
 from trustax.envs.gymnax import GymnaxEnv, make_gymnax
 from trustax.errors import TrustaxError
+from trustax.storage.journal import read_records
 from trustax.types import BoxActions, DiscreteActions
 
 gymnax = pytest.importorskip("gymnax")
@@ -217,16 +219,20 @@ def test_gymnax_requires_its_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_training_resumes_bit_for_bit(tmp_path: Path) -> None:
-    def run(folder: Path, steps: int, resume: bool = False) -> Any:
-        settings = {"num_envs": 4, "horizon": 32, "total_timesteps": steps, "num_seeds": 2, "quiet": True}
-        algorithm = tx.PPO(num_epochs=1, num_minibatches=2, hidden_sizes=(8,), learning_rate_schedule="constant")
-        return tx.train(algorithm, "gymnax:Breakout-MinAtar", run_dir=folder, resume=resume, **settings)
+    def run(folder: Path, **options: Any) -> Any:
+        settings = {"num_envs": 4, "horizon": 32, "total_timesteps": 256, "num_seeds": 2, "quiet": True}
+        algorithm = tx.PPO(num_epochs=1, num_minibatches=2, hidden_sizes=(8,))
+        return tx.train(algorithm, "gymnax:Breakout-MinAtar", run_dir=folder, **settings, **options)
 
-    whole = run(tmp_path / "whole", 256)
+    def copy(iteration: tx.Iteration) -> None:
+        if iteration.number == 1:
+            shutil.copytree(tmp_path / "whole", tmp_path / "halves")
+
+    whole = run(tmp_path / "whole", checkpoint_seconds=0.0, callbacks=[copy])
     assert len(whole.records) == 2
     assert np.isfinite(whole.records[-1]["train/loss"]).all()
     assert whole.agent().spec.observation_size == 400
-    run(tmp_path / "halves", 128)
-    halves = run(tmp_path / "halves", 256, resume=True)
+    assert len(read_records(tmp_path / "halves")) == 1
+    halves = run(tmp_path / "halves", resume=True)
     for one, other in zip(jax.tree.leaves(whole.state), jax.tree.leaves(halves.state), strict=True):
         assert (one == other).all()

@@ -85,12 +85,12 @@ def sensible_action(state: GridState) -> int | None:
 
 @functools.cache
 def played(env_id: str) -> tuple[GridState, np.ndarray, GridState, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """20 games of 300 steps: the state before, the action, the state after, and the results of the package.
+    """10 games of 300 steps: the state before, the action, the state after, and the results of the package.
 
     Half of the actions make for the goal and half are random, so all that can happen does.
     """
     rows = []
-    for seed in range(20):
+    for seed in range(10):
         generator = np.random.default_rng(seed)
         env = SymbolicView(gymnasium.make(env_id, disable_env_checker=True))
         env.reset(seed=seed)

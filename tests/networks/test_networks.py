@@ -131,8 +131,9 @@ def test_channels_may_come_last() -> None:
     first = scattered(Architecture(IMAGE))
     last = Policy(first.parameters, Architecture(LAST))
     image = jnp.asarray(pixels((3, 36, 40)))
-    for a, b in zip(jax.tree.leaves(first(image)), jax.tree.leaves(last(jnp.moveaxis(image, 0, -1))), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6)
+    outputs = [jax.jit(Policy.__call__)(*pair) for pair in ((first, image), (last, jnp.moveaxis(image, 0, -1)))]
+    for a, b in zip(*map(jax.tree.leaves, outputs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
 def test_the_atari_network_has_the_shapes_of_the_literature() -> None:

@@ -141,6 +141,13 @@ def from_convolution(network: Any, number: int, output: Any) -> Any:
     return type(case(IMAGE).policy(case(IMAGE).observation[0])[0])(network.actor(hidden)), network.critic(hidden)[0]
 
 
+def inputs_of_convolutions(network: Any, image: Any) -> list[Any]:
+    inputs = [image]
+    for layer in network.torso[:-1]:
+        inputs.append(jax.nn.relu(layer(inputs[-1])))
+    return inputs
+
+
 def patches_of(layer: Conv, image: np.ndarray) -> np.ndarray:
     size = layer.kernel.shape[-1]
     windows = np.lib.stride_tricks.sliding_window_view(image, (size, size), axis=(1, 2))
@@ -150,17 +157,20 @@ def patches_of(layer: Conv, image: np.ndarray) -> np.ndarray:
 def test_factors_of_convolutions_are_sums_over_samples_and_positions() -> None:
     images = case(IMAGE)
     network, count = images.network, float(jnp.sum(images.weight))
+    inputs_of = quickly(lambda network, image: inputs_of_convolutions(network, image / 255))
+    rows = {row: inputs_of(network, images.observation[row]) for row in np.flatnonzero(images.weight)}
     factors = images.factors([0, 1, 2, 3], images.weight)
     for number, layer in enumerate(network.torso):
         into, out, bias, places = 0.0, 0.0, 0.0, 0
-        for row in np.flatnonzero(images.weight):
-            image = images.observation[row] / 255
-            for before in network.torso[:number]:
-                image = jax.nn.relu(before(image))
-            gradient = jax.grad(
-                lambda y, row=row, number=number: images.loss(row, from_convolution(network, number, y))
-            )
-            slope = np.asarray(gradient(layer(image)), np.float64)
+
+        @quickly
+        def slope_of(network: Any, image: Any, row: Any, number: int = number) -> Any:
+            output = network.torso[number](image)
+            return jax.grad(lambda y: images.loss(row, from_convolution(network, number, y)))(output)
+
+        for row, inputs in rows.items():
+            image = inputs[number]
+            slope = np.asarray(slope_of(network, image, row), np.float64)
             patches, places = patches_of(layer, np.asarray(image, np.float64)), slope[0].size
             assert len(patches) == places
             slope = slope.reshape(len(slope), places)

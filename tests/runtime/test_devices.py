@@ -14,7 +14,7 @@ import pytest
 import trustax as tx
 from trustax.runtime.compilation import compiler_options
 
-ENGINES = ("native", "envpool", "gymnasium")
+ENGINES = ("native", "gymnasium")  # compiled together with the learner, and on the host
 PROGRAM = "import json; from tests.runtime.test_devices import trained; print(json.dumps(trained()))"
 
 
@@ -55,12 +55,14 @@ def test_the_compiler_knows_the_options_for_a_gpu() -> None:
         pytest.param(
             tx.MCPO(num_epochs=2, num_minibatches=5, hidden_sizes=(8,), memory_size=3), marks=pytest.mark.slow
         ),
-        tx.TRPO(hidden_sizes=(8,), num_minibatches=5, value_epochs=1),
-        tx.ACKTR(hidden_sizes=(8,)),
+        pytest.param(tx.TRPO(hidden_sizes=(8,), num_minibatches=5, value_epochs=1), marks=pytest.mark.slow),
+        pytest.param(tx.ACKTR(hidden_sizes=(8,)), marks=pytest.mark.slow),
     ],
     ids=lambda algorithm: type(algorithm).__name__,
 )
 def test_several_steps_per_turn_as_on_a_gpu_learn_the_same(algorithm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two loops are unrolled, over steps of the environments and over minibatches, and PPO has both."""
+
     def parameters() -> np.ndarray:
         settings = {"num_envs": 2, "horizon": 35, "total_timesteps": 210, "quiet": True}
         return np.asarray(tx.train(algorithm, "native:CartPole-v1", **settings).state.learner.policy.parameters)

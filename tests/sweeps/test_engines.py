@@ -24,7 +24,7 @@ DISTURBED = f"""
 import sys
 from pathlib import Path
 from reliability.sweeps import disturbed_sweep
-assert disturbed_sweep(Path(sys.argv[1]), {NUM_RUNS}, {NUM_ITERATIONS}, num_kills=1, num_nodes=1) == 1
+assert disturbed_sweep(Path(sys.argv[1]), {NUM_RUNS}, {NUM_ITERATIONS}, num_kills=1, num_nodes=1, pause=0.4) == 1
 """
 """In a process of its own: Ray forks, which a process that uses JAX must not do."""
 
