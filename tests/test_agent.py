@@ -50,7 +50,7 @@ def test_a_header_that_describes_no_agent_is_a_damaged_file(damage: dict[str, An
         tx.load(tmp_path / "crafted")
 
 
-def test_load_reads_an_agent_and_a_run_alike(tmp_path: Path) -> None:
+def test_load_reads_both_an_agent_and_a_run(tmp_path: Path) -> None:
     result = tx.train(tx.PPO(num_minibatches=4), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
     result.agent().save(tmp_path / "one.agent")
     loaded = [tx.load(tmp_path / "run"), tx.load(tmp_path / "one.agent")]
@@ -90,7 +90,7 @@ def test_the_agents_of_a_run_are_read_from_its_folder(tmp_path: Path) -> None:
     assert not np.array_equal(result.agent(0).policy.parameters, result.agent(1).policy.parameters)
 
 
-def test_one_observation_gives_one_action_and_a_batch_gives_as_many() -> None:
+def test_one_observation_gives_one_action_and_a_batch_gives_a_batch() -> None:
     agent = trained("Pendulum-v1").agent()
     assert agent.predict(np.zeros(3))[0].shape == (1,)
     assert agent.predict(np.zeros((5, 3)))[0].shape == (5, 1)
@@ -109,7 +109,7 @@ def test_box_actions_are_clipped_to_their_bounds_and_shape() -> None:
 @pytest.mark.parametrize(
     "space", [spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [0, -1]]), spaces.MultiBinary(3)]
 )
-def test_several_actions_are_of_the_environments_space(space: Any) -> None:
+def test_several_actions_match_the_space_of_the_environment(space: Any) -> None:
     agent = tx.Agent(Architecture(spec_of("mine", spaces.Box(-1, 1, (3,)), space)).init(jax.random.key(0)))
     actions, _ = agent.predict(np.zeros((100, 3)))
     assert all(space.contains(action) for action in actions)
@@ -158,7 +158,7 @@ def test_an_environment_of_dictionaries_and_several_actions_from_training_to_a_l
         loaded.predict({"goal": np.zeros(3)})
 
 
-def test_a_dictionary_for_an_agent_that_sees_arrays_is_told_what_to_do() -> None:
+def test_an_error_explains_how_to_pass_a_dictionary_to_an_agent_of_arrays() -> None:
     with pytest.raises(tx.TrustaxError, match=r"array of shape \(3,\), not a dict; .*FlattenObservation makes one"):
         trained("Pendulum-v1").agent().predict({"angle": 1.0})
 
@@ -173,7 +173,7 @@ def test_a_spec_of_an_older_file_is_read() -> None:
     assert spec_from_json(old) == tx.EnvSpec((3,), tx.BoxActions((-1.0,), (1.0,)))
 
 
-def test_stochastic_predictions_differ_from_call_to_call_and_repeat_from_seed_to_seed() -> None:
+def test_stochastic_predictions_differ_between_calls_and_repeat_for_a_seed() -> None:
     policy = trained("Pendulum-v1").agent().policy
     one, other = tx.Agent(policy, seed=1), tx.Agent(policy, seed=1)
     first, second = one.predict(np.zeros(3))[0], one.predict(np.zeros(3))[0]
@@ -196,7 +196,7 @@ def test_a_run_has_only_its_own_learners_and_policies(tmp_path: Path) -> None:
         tx.load(next((tmp_path / "run" / "checkpoints").iterdir()))
 
 
-def test_a_box_environment_of_the_users_own_trains_and_evaluates() -> None:
+def test_a_user_defined_box_environment_trains_and_evaluates() -> None:
     def make_pendulum() -> gymnasium.Env:
         return gymnasium.wrappers.RescaleAction(gymnasium.make("Pendulum-v1"), np.float32(-1), np.float32(1))
 
@@ -212,12 +212,12 @@ def test_every_episode_of_an_evaluation_counts_once(env: str) -> None:
     np.testing.assert_array_equal(result.returns, result.lengths)  # CartPole pays 1 a step
 
 
-def test_an_agent_is_not_evaluated_where_it_cannot_see() -> None:
+def test_an_agent_is_not_evaluated_on_other_observations() -> None:
     with pytest.raises(tx.TrustaxError, match=r"observations of shape \(4,\) .* but Pendulum-v1 has .* \(3,\)"):
         tx.evaluate(trained("CartPole-v1").agent(), "Pendulum-v1")
 
 
-def test_an_agent_is_not_evaluated_where_it_cannot_act() -> None:
+def test_an_agent_is_not_evaluated_on_other_actions() -> None:
     class FourNumbers(gymnasium.Env[np.ndarray, np.ndarray]):
         observation_space = spaces.Box(-1.0, 1.0, (4,))
         action_space = spaces.Box(-1.0, 1.0, (1,))
@@ -254,7 +254,7 @@ class SucceedsAtFirst(gymnasium.Env[np.ndarray, int]):
         return np.zeros(2, np.float32), 1.0, True, False, {"is_success": True} if self.episodes == 1 else {}
 
 
-def test_who_tells_of_success_alone_has_failed_when_it_is_silent() -> None:
+def test_an_episode_that_never_reports_success_has_failed() -> None:
     result = trained(SucceedsAtFirst, total_timesteps=1280)
     rates = [float(record["rollout/success_rate"][0]) for record in result.records]
     assert rates[0] == pytest.approx(2 / 64)  # of each environment one, in 64 steps of which every other resets

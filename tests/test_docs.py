@@ -74,7 +74,7 @@ def test_an_example_runs(words: str, printed: str, capsys: pytest.CaptureFixture
     assert printed in capsys.readouterr().out
 
 
-def test_the_session_is_what_the_check_says(
+def test_the_session_matches_the_output_of_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command, said = re.findall(r"```\n\$ PYTHONPATH=\. trustax (check .*?)\n(.*?)```", PAGE, re.DOTALL)[0]

@@ -72,7 +72,7 @@ def test_a_module_imports_only_from_its_layer_and_below(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", sorted(name for name in PLACES if belongs(name, PURE)))
-def test_mathematics_and_algorithms_know_no_files_clocks_or_loggers(module: str) -> None:
+def test_mathematics_and_algorithms_import_no_files_clocks_or_loggers(module: str) -> None:
     outside = {name.split(".")[0] for name in imports(module)}
     assert not outside & {"os", "pathlib", "time", "datetime", "logging", "random", "gymnasium", "envpool", "rich"}
 
@@ -82,7 +82,7 @@ def test_every_module_with_shapes_is_checked_as_the_tests_run(pytestconfig: pyte
     assert [name for name in PLACES if "jaxtyping" in imports(name) and not belongs(name, checked)] == []
 
 
-def test_the_root_is_small_enough_to_read_at_a_glance() -> None:
+def test_the_root_has_at_most_ten_files_and_folders() -> None:
     children = [path for path in ROOT.iterdir() if not path.name.startswith(("__pycache__", "."))]
     assert len([path for path in children if path.is_file()]) <= 10
     assert len([path for path in children if path.is_dir()]) <= 10
@@ -95,7 +95,7 @@ def test_the_reader_of_imports_reads_all_forms() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(FILES[path]))
-def test_a_file_is_named_for_what_is_in_it(path: Path) -> None:
+def test_a_file_has_a_descriptive_name(path: Path) -> None:
     assert not {"util", "utils", "common", "core", "helper", "helpers", "misc"} & {path.stem, path.parent.name}
 
 

@@ -55,7 +55,7 @@ def kept(name: str, protocol: str, method: str, task: str, digits: int) -> str:
     return f"{ours.mean:.{digits}f} ± {ours.std:.{digits}f} ({ours.count})".replace("-", "−")
 
 
-def test_a_kept_outcome_is_named_after_its_run_so_that_the_same_run_takes_its_place() -> None:
+def test_a_kept_outcome_is_named_after_its_run_and_replaced_by_the_same_run() -> None:
     files = [path for protocol in PROTOCOLS.values() for path in (ROOT / "results" / protocol).glob("*.json")]
     assert len(files) > 100
     assert [path.name for path in files if path.stem.split("__")[-2] != digest(read_file(path).run)] == []
@@ -70,7 +70,7 @@ def test_a_page_has_the_tables_that_its_script_prints(script: str) -> None:
     assert not missing, f"docs/benchmarks.md or its details should have what benchmarks/{script}.py --table prints"
 
 
-def test_the_speeds_in_short_are_the_medians() -> None:
+def test_the_summary_of_speeds_has_the_medians() -> None:
     rows = rows_after(BENCHMARKS, "| | environment steps/s")
     ranking = {row.contender: row for row in bars.ranking(SPEEDS)["Pendulum-v1"]}
     assert rows == [
@@ -82,7 +82,7 @@ def test_the_speeds_in_short_are_the_medians() -> None:
     assert f"{start}, and needs at most {memory:.0f} MB (MCPO N=10)." in BENCHMARKS
 
 
-def test_the_speeds_in_short_on_a_gpu_are_those_that_were_kept() -> None:
+def test_the_summary_of_gpu_speeds_has_the_kept_results() -> None:
     path = ROOT / "results" / "benchmarks" / "scaling-nvidia-h200.json"
     kept = json.loads(path.read_text(encoding="utf-8"))["measurements"]
     wanted = [(10, scaled.MCPO), (256, scaled.MCPO), (256, scaled.PPO), (256, scaled.REJAX)]

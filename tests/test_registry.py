@@ -43,7 +43,7 @@ def test_entry_points_are_found_by_name_and_loaded_when_asked_for(
     del sys.modules["plugin_two"]
 
 
-def test_a_package_that_is_broken_is_named_and_spoils_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_package_is_named_and_others_still_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, "[trustax.test_numbers]\ntwo = no_such_module:TWO\n", monkeypatch)
     registry = numbers()
     with pytest.raises(tx.TrustaxError, match="the number 'two' of plugin cannot be loaded: ModuleNotFoundError"):
@@ -52,7 +52,7 @@ def test_a_package_that_is_broken_is_named_and_spoils_no_other(tmp_path: Path, m
         assert list(registry) == ["one"]
 
 
-def test_an_unknown_name_is_told_similar_ones() -> None:
+def test_an_unknown_name_gets_similar_suggestions() -> None:
     with pytest.raises(tx.TrustaxError, match="there is no algorithm 'mcpoo'; did you mean mcpo"):
         ALGORITHMS.find("mcpoo")
     with pytest.raises(tx.TrustaxError, match=r"there is no algorithm 'os\.system'"):
@@ -69,7 +69,7 @@ def test_an_unknown_name_is_told_similar_ones() -> None:
         ("mine", object, "an algorithm is a dataclass with discount, init and update"),
     ],
 )
-def test_what_cannot_be_registered_is_refused(name: str, entry: Any, message: str) -> None:
+def test_an_object_that_cannot_be_registered_is_refused(name: str, entry: Any, message: str) -> None:
     with pytest.raises(tx.TrustaxError, match=message):
         tx.register_algorithm(name, entry)
     assert "mine" not in ALGORITHMS

@@ -38,7 +38,7 @@ def test_a_row_counts_its_trials() -> None:
     assert row.failures == ["bad: ValueError: two lines", "three of a kind"]
 
 
-def test_a_run_that_differs_is_found(tmp_path: Path) -> None:
+def test_a_run_that_differs_is_detected(tmp_path: Path) -> None:
     for name, fill in (("one", 1.0), ("same", 1.0), ("other", 2.0)):
         save(checkpoint_path(tmp_path / name, 8), {"weights": saves._tree(1)["weights"] * fill}, {})
         (tmp_path / name / "metrics.jsonl").write_text(json.dumps({"time/total_timesteps": 8, "time/fps": fill}) + "\n")
@@ -48,7 +48,7 @@ def test_a_run_that_differs_is_found(tmp_path: Path) -> None:
     assert difference(tmp_path / "same", tmp_path / "one") == "leftovers: .tmp-half"
 
 
-def test_code_in_files_and_long_errors_are_found() -> None:
+def test_dangerous_code_and_errors_of_several_lines_are_detected() -> None:
     assert dangerous("import os, pickle\nfrom dill import loads\nexec('1')") == {"pickle", "dill", "exec"}
     assert dangerous("import json\njson.loads('1')\nre.compile('a')") == set()
     assert one_error_line("warning\ntrustax: no space\n")

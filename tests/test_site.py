@@ -44,7 +44,7 @@ def test_a_page_needs_no_network(site: Path) -> None:
     assert [style for style in styles if re.search(r"@import|url\(['\"]?(?:https?:)?//", style)] == []
 
 
-def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
+def test_every_link_of_the_site_resolves(site: Path) -> None:
     pages = {page: page.read_text("utf-8") for page in site.rglob("*.html")}
     ids = {page: set(re.findall(r'\bid="([^"]+)"', text)) for page, text in pages.items()}
     broken = []

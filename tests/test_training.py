@@ -327,7 +327,7 @@ def test_numbers_of_other_types_are_converted() -> None:
     assert repr(validated(tx.Run, {"total_timesteps": 1e6})) == "{'total_timesteps': 1000000}"
 
 
-def test_a_folder_that_moves_or_that_a_later_attempt_takes_over_stops_the_run(tmp_path: Path) -> None:
+def test_a_run_stops_if_its_folder_moves_or_a_later_attempt_takes_over(tmp_path: Path) -> None:
     def files(folder: Path) -> set[Path]:
         return {path.relative_to(folder) for path in folder.rglob("*")}
 
@@ -351,7 +351,7 @@ def test_a_folder_that_moves_or_that_a_later_attempt_takes_over_stops_the_run(tm
     assert len(read_records(tmp_path / "new")) == 4
 
 
-def test_a_damaged_checkpoint_is_reported_and_an_older_one_used(
+def test_a_damaged_checkpoint_is_reported_and_an_older_one_is_used(
     tmp_path: Path, runs_of: Callable[[str], Runs], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = runs_of(NATIVE).copy(tmp_path / "run")
@@ -403,7 +403,7 @@ def test_a_folder_that_is_not_a_run_folder_is_not_changed(tmp_path: Path) -> Non
         tx.train(small(), "CartPole-v1", run_dir=tmp_path, **SMALL)
 
 
-def test_a_folder_that_is_deleted_during_the_run_is_named(tmp_path: Path) -> None:
+def test_an_error_names_a_folder_deleted_during_the_run(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with pytest.raises(tx.TrustaxError, match="run was moved or deleted during training"):
         tx.train(small(), "CartPole-v1", run_dir=folder, callbacks=[lambda _: shutil.rmtree(folder, True)], **SMALL)
@@ -454,7 +454,7 @@ class Raising(Broken):
         raise RuntimeError("the arm\nis stuck")
 
 
-def test_an_error_of_the_environment_is_one_line() -> None:
+def test_an_environment_error_is_reported_in_one_line() -> None:
     with pytest.raises(tx.TrustaxError, match=r"raised RuntimeError: the arm is stuck \(test_training.py, line \d+\);"):
         tx.train(small(), lambda: Raising(0.0, 1.0), **SMALL)
 
@@ -482,7 +482,7 @@ def test_a_new_algorithm_needs_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
         ("reward", (0.0, 1e30), "1e\\+30, which is too large"),
     ],
 )
-def test_an_environment_that_returns_unusable_numbers_is_named_at_once(
+def test_an_error_names_an_environment_that_returns_unusable_numbers(
     name: str, values: tuple[float, float], wrong: str
 ) -> None:
     with pytest.raises(tx.TrustaxError, match=f"environment 0, step 5: {name}.* is {wrong}"):

@@ -48,7 +48,7 @@ def test_weights_sum_to_one_and_are_zero_on_empty_ranks(size: int) -> None:
         assert (np.asarray(weights) >= 0).all()
 
 
-def test_one_policy_has_all_the_weight() -> None:
+def test_a_single_policy_gets_all_the_weight() -> None:
     weights = attend(ATTENTION, CONTEXT, jnp.arange(RANKS) < 1, jnp.ones(RANKS))
     np.testing.assert_array_equal(weights, [1, 0, 0, 0, 0])
 

@@ -418,7 +418,7 @@ def test_alpha_prefers_the_virtual_policy_where_its_return_is_higher(ratio: floa
     np.testing.assert_array_equal(alpha > 0.5, batch.advantage > 0)
 
 
-def test_a_memory_of_one_teaches_attention_nothing() -> None:
+def test_a_memory_of_one_does_not_change_attention() -> None:
     run = trained(ONE_POLICY)
     np.testing.assert_array_equal(flatten(run.states[-1].attention), flatten(run.states[0].attention))
     assert series(run, "mcpo/written").sum() > 1
@@ -565,7 +565,7 @@ def test_half_of_the_features_are_distances_and_returns() -> None:
 
 
 @both_action_kinds
-def test_metrics_are_sane(actions: str) -> None:
+def test_metrics_are_finite_and_within_their_bounds(actions: str) -> None:
     run = trained(SMALL, actions)
     for name in run.metrics[0]:
         values = np.ravel([measured[name] for measured in run.metrics])

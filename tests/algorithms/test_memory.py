@@ -49,7 +49,7 @@ def test_mix_is_the_weighted_sum_over_ranks() -> None:
     np.testing.assert_allclose(mix(memory, jnp.asarray(weights)), exact, rtol=1e-5, atol=1e-7)
 
 
-def test_empty_slots_add_nothing_whatever_their_weight() -> None:
+def test_empty_slots_add_nothing_for_any_weight() -> None:
     memory = filled_with(2, 4)
     got = mix(memory, jnp.array([0.25, 0.75, 9.0, -9.0]))
     np.testing.assert_allclose(got, 0.25 * policy(1) + 0.75 * policy(0), rtol=1e-6)

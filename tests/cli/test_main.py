@@ -57,14 +57,16 @@ def test_a_run_is_trained_evaluated_plotted_and_resumed(tmp_path: Path, capsys: 
     assert len((folder / "metrics.jsonl").read_text().splitlines()) == 4
 
 
-def test_a_configuration_of_the_paper_goes_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_configuration_of_the_paper_can_be_selected_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as leaving:
         main(["train", "MCPO N=5", *f"--env-id CartPole-v1 --run-dir {tmp_path / 'run'} {QUICK}".split()])
     assert leaving.value.code == 0
     assert '"memory_size": 5,' in (tmp_path / "run" / "run.json").read_text()
 
 
-def test_by_default_a_run_goes_into_a_folder_of_its_own(
+def test_a_run_gets_its_own_folder_by_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -73,7 +75,7 @@ def test_by_default_a_run_goes_into_a_folder_of_its_own(
     assert folder.name.startswith("native-CartPole-v1__ppo__3__")
 
 
-def test_help_and_version_cost_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_version_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version", capsys)[1].startswith("trustax 0.")
     code, out, _ = run("--help", capsys)
     assert code == 0
@@ -100,13 +102,13 @@ sys.exit(f"imported: {sorted(heavy)}" if heavy else 0)
     assert done.returncode == 0, done.stderr
 
 
-def test_help_shows_the_names_that_there_are() -> None:
+def test_help_lists_the_existing_names() -> None:
     assert [method.name for method in names.METHODS] == [*BUILTIN, "mean-psi"]
     assert all(method_named(method.name) for method in names.METHODS)
     assert (list(names.TASKS), list(names.EXPERIMENTS)) == (list(TASKS), NAMES)
 
 
-def test_every_public_name_is_found_where_it_is_looked_for() -> None:
+def test_every_public_name_can_be_imported_lazily() -> None:
     assert set(trustax.__all__) == set(trustax._MODULES)
     assert all(getattr(trustax, name) is not None for name in dir(trustax))
     with pytest.raises(AttributeError, match="module 'trustax' has no attribute 'PP0'"):
@@ -154,7 +156,7 @@ def test_every_public_name_is_found_where_it_is_looked_for() -> None:
         ("plot", "plot needs the folder of at least one run"),
     ],
 )
-def test_a_mistake_is_answered_in_one_line(arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_gets_a_one_line_error(arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(arguments, capsys)
     assert code == 2
     assert "defaults from the paper" not in out
@@ -163,14 +165,14 @@ def test_a_mistake_is_answered_in_one_line(arguments: str, message: str, capsys:
     assert err.startswith("trustax: ")
 
 
-def test_the_parsers_message_is_found_with_and_without_a_frame() -> None:
+def test_the_message_of_the_parser_is_found_with_and_without_a_frame() -> None:
     rule = "─" * 13
     framed = f"╭─ Value error ─╮\n│ Error parsing │\n│ --x: bad.     │\n│ {rule} │\n│ For help      │\n╰─{rule}─╯"
     plain = " Value error\n ------------\n  Error parsing\n  --x: bad.\n  ------------\n  For help\n"
     assert _in_one_line(framed) == _in_one_line(plain) == "Error parsing --x: bad"
 
 
-def test_nothing_is_said_of_an_environment_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_environment_prints_nothing_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run("train mcpo --env-id native:Pendulum-v2", capsys)
     assert (code, out) == (2, "")
     assert "native has no environment 'Pendulum-v2'; did you mean Pendulum-v1?" in err
@@ -198,7 +200,7 @@ def test_an_existing_run_is_not_overwritten(tmp_path: Path, capsys: pytest.Captu
     assert run(f"{command} --resume", capsys)[0] == 0
 
 
-def test_a_run_file_may_not_make_us_import_a_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_file_cannot_import_a_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(f"train ppo --env-id CartPole-v1 --run-dir {tmp_path / 'run'} {QUICK}", capsys)[0] == 0
     definition = tmp_path / "run" / "run.json"
     definition.write_text(definition.read_text().replace('"CartPole-v1"', '"gymnasium:os:CartPole-v1"'))
@@ -209,7 +211,7 @@ def test_a_run_file_may_not_make_us_import_a_module(tmp_path: Path, capsys: pyte
 
 
 @pytest.mark.parametrize("option", ["--task pendulum", "--env-id Pendulum-v1", "--env-id=native:Pendulum-v1"])
-def test_a_task_brings_the_settings_of_the_paper(
+def test_a_task_uses_the_settings_of_the_paper(
     option: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
@@ -221,20 +223,22 @@ def test_a_task_brings_the_settings_of_the_paper(
     assert (asked[0].horizon, asked[0].total_timesteps) == (64, 1_000_000)
 
 
-def test_a_task_tells_only_what_it_sets(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_prints_only_the_settings_that_it_changes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("trustax.cli.commands.Train.__call__", lambda command: None)
     _, out, _ = run("train acktr --task breakout", capsys)
     assert out == "defaults from the paper: 32 environments × 128 steps an iteration\n"
 
 
-def test_output_that_does_not_know_every_letter_is_written_all_the_same() -> None:
+def test_output_is_written_in_an_encoding_that_lacks_some_characters() -> None:
     command = [sys.executable, "-m", "trustax.cli.main", "train", "mcpo", "--help"]
     environment = os.environ | {"PYTHONIOENCODING": "cp1252"}
     out = subprocess.run(command, env=environment, capture_output=True, check=True).stdout.decode("cp1252")
     assert "Number of past policies in the memory (N)" in out
 
 
-def test_runs_are_plotted_among_other_folders_and_a_metric_by_its_name(
+def test_plot_finds_runs_among_other_folders_and_selects_a_metric_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, other = tmp_path / "run", tmp_path / "notes"
@@ -249,7 +253,7 @@ def test_runs_are_plotted_among_other_folders_and_a_metric_by_its_name(
     assert "no run has a metric train/aprox_kl; did you mean train/approx_kl" in err
 
 
-def test_a_run_whose_environment_imports_a_module_goes_on_if_the_user_names_it(
+def test_a_run_whose_environment_imports_a_module_resumes_if_the_user_names_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     env_id, folder = "gymnasium:tests.envs.test_check:Lazy-v0", tmp_path / "run"
@@ -264,12 +268,12 @@ def test_a_run_whose_environment_imports_a_module_goes_on_if_the_user_names_it(
     assert (code, f"holds a run on {env_id}, not on CartPole-v1" in err) == (2, True)
 
 
-def test_a_resume_names_its_folder(capsys: pytest.CaptureFixture[str]) -> None:
+def test_resume_needs_a_run_folder(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(f"train ppo --env-id CartPole-v1 --resume {QUICK}", capsys)
     assert (code, "--resume needs --run-dir" in err) == (2, True)
 
 
-def test_runs_of_one_second_have_folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_started_in_the_same_second_get_separate_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.strftime", lambda form: "20260101-000000")
     folders = []
@@ -281,15 +285,13 @@ def test_runs_of_one_second_have_folders_of_their_own(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("page", ["page.md", "page.html"])
-def test_a_report_of_a_folder_that_is_not_there_is_refused(
-    page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_of_a_missing_folder_is_refused(page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(f"report {tmp_path / 'nowhere'} --output {tmp_path / page}", capsys)
     assert (code, "is not a folder" in err) == (2, True)
     assert not (tmp_path / page).exists()
 
 
-def test_an_environment_of_no_task_keeps_the_defaults(
+def test_an_environment_without_a_task_keeps_the_defaults(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []

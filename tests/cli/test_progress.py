@@ -57,7 +57,7 @@ def test_a_log_gets_a_line_every_ten_seconds_and_one_at_the_end() -> None:
     )
 
 
-def test_before_the_first_episode_has_ended_the_return_is_not_known() -> None:
+def test_the_return_is_unknown_before_the_first_episode_ends() -> None:
     clock, console = Clock(), plain_console()
     with Terminal(100, "run", console=console, clock=clock) as terminal:
         train(terminal, clock, range(10, 11), seconds=11, returns=[None, float("nan")])
@@ -65,7 +65,7 @@ def test_before_the_first_episode_has_ended_the_return_is_not_known() -> None:
     assert "stopped at 10/100 steps" in output(console).splitlines()[1]
 
 
-def test_the_rate_is_that_of_all_seeds() -> None:
+def test_the_rate_counts_the_steps_of_all_seeds() -> None:
     clock, console = Clock(), plain_console()
     with Terminal(40_000, "run", num_seeds=3, console=console, clock=clock) as terminal:
         train(terminal, clock, range(1000, 40_001, 1000), seconds=0.5, returns=[1.0, 1.0, 1.0])
@@ -74,14 +74,14 @@ def test_the_rate_is_that_of_all_seeds() -> None:
     assert "(6k steps/s)" in lines[-1]
 
 
-def test_a_run_that_has_ended_before_says_so() -> None:
+def test_a_finished_run_is_reported_as_finished() -> None:
     console = plain_console()
     with Terminal(40_000, "run", initial_timesteps=40_000, console=console):
         pass
     assert output(console) == "run: already finished at 40k steps; increase total_timesteps to train longer\n"
 
 
-def test_a_resumed_run_counts_the_earlier_steps_as_done_but_not_as_fast() -> None:
+def test_a_resumed_run_counts_earlier_steps_as_done_but_not_in_its_rate() -> None:
     clock, console = Clock(), plain_console()
     options: dict[str, Any] = {"initial_timesteps": 900_000, "console": console, "clock": clock}
     with Terminal(1_000_000, "run", **options) as terminal:
@@ -92,7 +92,7 @@ def test_a_resumed_run_counts_the_earlier_steps_as_done_but_not_as_fast() -> Non
     ]
 
 
-def test_time_left_follows_the_recent_rate_and_compiling_counts_in_no_rate() -> None:
+def test_the_time_left_follows_the_recent_rate_without_compilation() -> None:
     clock, console = Clock(), plain_console()
     with Terminal(200_000, "run", console=console, clock=clock) as terminal:
         with terminal.timed("compiling"):
@@ -105,7 +105,7 @@ def test_time_left_follows_the_recent_rate_and_compiling_counts_in_no_rate() -> 
     assert lines[-1].startswith("run: stopped at 160k/200k steps after 3 min 42 s (1k steps/s)")
 
 
-def test_recent_rate_forgets_the_past() -> None:
+def test_the_recent_rate_forgets_old_measurements() -> None:
     clock, console = Clock(), plain_console()
     with Terminal(10_000, "run", console=console, clock=clock) as terminal:
         train(terminal, clock, range(10, 601, 10), seconds=1.0)
@@ -113,7 +113,7 @@ def test_recent_rate_forgets_the_past() -> None:
     assert ": 4.6k/10k steps, 100 steps/s, return …, 54 s left" in output(console)
 
 
-def test_an_interruption_is_not_called_a_finish() -> None:
+def test_an_interrupted_run_is_not_reported_as_finished() -> None:
     console = plain_console()
     with contextlib.suppress(KeyboardInterrupt), Terminal(100, "run", console=console) as terminal:
         terminal.update(record(100))
@@ -122,7 +122,7 @@ def test_an_interruption_is_not_called_a_finish() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_a_terminal_gets_a_bar_with_everything_in_it(width: int) -> None:
+def test_a_terminal_shows_a_bar_with_all_values(width: int) -> None:
     clock, console = Clock(), bar_console(width)
     with Terminal(1_000_000, "mcpo [x]", console=console, clock=clock, initial_timesteps=400_000) as terminal:
         with terminal.timed("compiling"):
@@ -137,7 +137,7 @@ def test_a_terminal_gets_a_bar_with_everything_in_it(width: int) -> None:
 
 
 @pytest.mark.parametrize("console", [plain_console(), bar_console()])
-def test_quiet_is_quiet(console: Console) -> None:
+def test_quiet_prints_nothing(console: Console) -> None:
     with Terminal(100, "run", quiet=True, console=console) as terminal:
         with terminal.timed("compiling"):
             pass
@@ -145,7 +145,7 @@ def test_quiet_is_quiet(console: Console) -> None:
     assert output(console) == ""
 
 
-def test_stdout_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_does_not_write_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     with Terminal(100, "run") as terminal, terminal.timed("compiling"):
         print("mine")
     captured = capsys.readouterr()
@@ -153,7 +153,7 @@ def test_stdout_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert "compiling" in captured.err
 
 
-def test_numbers_for_people() -> None:
+def test_numbers_and_durations_are_formatted_for_reading() -> None:
     assert [short_count(n) for n in (0, 7, 999, 1000, 1234, 999_999, 2_500_000, 1e10)] == (
         ["0", "7", "999", "1k", "1.23k", "1M", "2.5M", "10G"]
     )

@@ -18,7 +18,7 @@ def play_one_step(case: reliability.Case) -> None:
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
-def test_a_fault_is_named_by_environment_step_and_field(case: reliability.Case) -> None:
+def test_an_error_names_the_environment_the_step_and_the_field(case: reliability.Case) -> None:
     with pytest.raises(TrustaxError, match=case.message) as error:
         play_one_step(case)
     assert "\n" not in str(error.value)
@@ -26,7 +26,7 @@ def test_a_fault_is_named_by_environment_step_and_field(case: reliability.Case) 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_every_faulty_environment_is_named_or_works() -> None:
+def test_every_faulty_environment_raises_a_named_error_or_works() -> None:
     tried, passed, failures = reliability.check()
     assert failures == []
     assert tried == passed == 42

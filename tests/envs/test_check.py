@@ -283,7 +283,7 @@ def test_the_advice_for_a_jax_env_does_not_mention_gymnasium() -> None:
     assert "gymnasium" not in " ".join(advice.values())
 
 
-def test_an_id_that_does_not_exist_is_no_finding() -> None:
+def test_an_unknown_id_is_not_a_finding() -> None:
     with pytest.raises(TrustaxError, match="did you mean CartPole-v1"):
         check("CartPool-v1")
 

@@ -254,7 +254,7 @@ class Informed(Scripted):
 
 
 @pytest.mark.parametrize("value", [7.0, "odd", None, [1, 2]])
-def test_infos_of_other_environments_are_not_those_of_an_atari_game(value: Any) -> None:
+def test_infos_of_other_environments_are_not_read_as_atari_infos(value: Any) -> None:
     info = {"score": value, "over": value, "reward": value}
     environment = GymnasiumHost(lambda: Informed(info, info), [0], 2)
     environment.reset()

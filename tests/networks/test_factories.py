@@ -68,7 +68,7 @@ def policy_of(spec: EnvSpec, **settings: Any) -> Policy:
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("shared_torso", [False, True])
-def test_an_mlp_computes_what_its_settings_say(activation: str, layer_norm: bool, shared_torso: bool) -> None:
+def test_an_mlp_follows_its_settings(activation: str, layer_norm: bool, shared_torso: bool) -> None:
     hidden: dict[str, Any] = {"activation": activation, "layer_norm": layer_norm, "shared_torso": shared_torso}
     policy = policy_of(VECTOR, hidden_sizes=(6, 5), **hidden)
     network = policy.architecture.unflatten(policy.parameters)
@@ -114,7 +114,7 @@ def test_a_residual_block_adds_to_its_input() -> None:
     assert not np.allclose(stage(x), without(x))
 
 
-def test_a_network_of_the_users_is_one_vector_and_is_saved_by_name(registered: str, tmp_path: Path) -> None:
+def test_a_user_defined_network_is_one_vector_and_is_saved_by_name(registered: str, tmp_path: Path) -> None:
     policy = architecture_of(NetworkSettings(network=registered, hidden_sizes=(7, 7)), VECTOR).init(KEY)
     network = mine(KEY, VECTOR, hidden_sizes=(7, 7))
     for observation in jax.random.normal(KEY, (3, 3)):
@@ -153,7 +153,7 @@ def test_a_setting_that_a_network_does_not_have_is_refused(registered: str) -> N
         tx.Run(algorithm=tx.PPO(network="naturee"), env_id="CartPole-v1")
 
 
-def test_what_is_no_network_is_refused(registered: str) -> None:
+def test_an_object_that_is_not_a_network_is_refused(registered: str) -> None:
     tx.register_network("half", lambda key, spec: Dense.init(key, 3, 4, gain=1.0))
     tx.register_network("whole-numbers", lambda key, spec: eqx.nn.Lambda(jnp.arange(3)))
     for name, message in (("half", "must return a distribution and a value"), ("whole-numbers", "floats of one type")):

@@ -95,7 +95,7 @@ def test_image_networks_start_orthogonal_with_the_gains_of_the_literature() -> N
 
 
 @pytest.mark.parametrize("spec", [VECTOR, SEVERAL, CONTINUOUS])
-def test_perceptrons_compute_what_numpy_computes(spec: EnvSpec) -> None:
+def test_perceptrons_match_numpy(spec: EnvSpec) -> None:
     policy = scattered(Architecture(spec))
     network = network_of(policy)
     observation = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
@@ -114,7 +114,7 @@ def test_perceptrons_compute_what_numpy_computes(spec: EnvSpec) -> None:
         np.testing.assert_array_equal(distribution.log_std, np.tile(network.log_std, (7, 1)))
 
 
-def test_image_networks_compute_what_numpy_computes() -> None:
+def test_image_networks_match_numpy() -> None:
     policy = scattered(Architecture(IMAGE))
     network = network_of(policy)
     image = pixels((3, 36, 40))
@@ -167,7 +167,7 @@ def test_only_images_of_bytes_are_convolved() -> None:
         (EnvSpec((3, 36, 40), BOX, "uint8"), DiagonalGaussian),
     ],
 )
-def test_a_policy_answers_alone_as_in_a_batch(spec: EnvSpec, kind: type) -> None:
+def test_a_policy_gives_the_same_output_alone_and_in_a_batch(spec: EnvSpec, kind: type) -> None:
     policy = scattered(Architecture(spec))
     many = jnp.asarray(pixels((5, *spec.observation_shape))).astype(spec.observation_dtype)
     many = many if spec.is_image else many / 255

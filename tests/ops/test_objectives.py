@@ -180,7 +180,7 @@ def test_a_wide_range_leaves_the_plain_value_error() -> None:
     close(clipped_value_error(value, old, target, 1e9), 0.5 * (value - target) ** 2)
 
 
-def test_several_expectations_at_once_are_each_its_own() -> None:
+def test_several_expectations_at_once_equal_single_ones() -> None:
     rows = [jnp.asarray(samples(5, seed)) for seed in range(3)]
     close(expectations(rows, WEIGHT), [expectation(row, WEIGHT) for row in rows])
     close(expectations(rows, jnp.zeros(5)), [0.0, 0.0, 0.0])

@@ -68,7 +68,7 @@ def printed(shown: PaperTable, width: int) -> str:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_of_nothing_says_not_run_everywhere(name: str, tmp_path: Path) -> None:
+def test_an_empty_table_shows_not_run_in_every_cell(name: str, tmp_path: Path) -> None:
     shown = table(name, tmp_path / "nowhere", "bootstrapped")
     assert {entry.verdict for row in shown.rows for entry in row.entries} == {"not run"}
     assert "0 in full, 0 short" in shown.state
@@ -111,7 +111,7 @@ def test_a_cell_counts_the_seeds_that_solve_the_task(tmp_path: Path) -> None:
     assert "they end at −250.0 (pendulum), 200.0 (lunar-lander), 250.0 (bipedal-walker) or above" in shown.markdown()
 
 
-def test_fewer_steps_are_short_and_say_how_many(tmp_path: Path) -> None:
+def test_a_run_with_fewer_steps_is_marked_short_with_its_steps(tmp_path: Path) -> None:
     leave(tmp_path, "table-1", "MCPO N=10", "lunar-lander", [263.0, 263.0], steps=500_000)
     shown = table("table-1", tmp_path, "paper")
     entry = cell(shown, "MCPO N=10", "lunar-lander")
@@ -120,7 +120,7 @@ def test_fewer_steps_are_short_and_say_how_many(tmp_path: Path) -> None:
     assert "short, 500k" in shown.markdown()
 
 
-def test_of_several_lengths_the_papers_counts_else_the_longest(tmp_path: Path) -> None:
+def test_the_paper_length_counts_if_present_otherwise_the_longest(tmp_path: Path) -> None:
     for steps, score in ((400_000, 1.0), (800_000, 2.0)):
         leave(tmp_path, "table-1", "MCPO N=10", "lunar-lander", [score], steps=steps)
     assert cell(table("table-1", tmp_path, "paper"), "MCPO N=10", "lunar-lander").ours == Summary(2.0, 0.0, 1)
@@ -142,7 +142,7 @@ def test_a_run_of_the_other_protocol_or_with_other_settings_does_not_count(tmp_p
     )
 
 
-def test_seeds_of_several_files_are_one_cell_and_one_without_an_episode_is_left_out(tmp_path: Path) -> None:
+def test_seeds_of_several_files_share_a_cell_and_seeds_without_an_episode_are_left_out(tmp_path: Path) -> None:
     leave(tmp_path, "table-1", "MCPO N=10", "pendulum", [-140.0, -150.0])
     leave(tmp_path, "table-1", "MCPO N=10", "pendulum", [-160.0], seed=2)
     shown = table("table-1", tmp_path, "paper")
@@ -153,7 +153,7 @@ def test_seeds_of_several_files_are_one_cell_and_one_without_an_episode_is_left_
     assert cell(table("table-1", tmp_path, "paper"), "MCPO N=5", "pendulum").ours == Summary(-140.0, 0.0, 1)
 
 
-def test_the_best_is_bold_and_what_cohens_d_does_not_tell_from_it_underlined(tmp_path: Path) -> None:
+def test_the_best_is_bold_and_results_with_a_small_cohens_d_are_underlined(tmp_path: Path) -> None:
     for method, scores in {
         "MCPO N=5": [258.0, 262.0],
         "MCPO N=10": [257.5, 261.5],
@@ -172,13 +172,13 @@ def test_the_best_is_bold_and_what_cohens_d_does_not_tell_from_it_underlined(tmp
     assert shown.count("**") == 6, "the title, and one best in each of two columns: the last window, the best one"
 
 
-def test_nothing_is_best_that_stands_alone() -> None:
+def test_a_single_result_is_not_marked_as_best() -> None:
     alone = Entry(None, "", Summary(1.0, 0.1, 5), steps=8)
     assert [entry.mark for entry in marked([alone, Entry(None, "not run")])] == ["", ""]
     assert [entry.mark for entry in marked([alone, replace(alone, ours=Summary(2.0, 0.0, 1))])] == ["", "best"]
 
 
-def test_our_variants_stand_below_under_a_label(tmp_path: Path) -> None:
+def test_our_variants_are_listed_below_under_a_label(tmp_path: Path) -> None:
     shown = table("table-2", tmp_path, "paper")
     variants = ["MCPO N=40 adaptive β_max", "MCPO N=40 literal"]
     assert [row.name for row in shown.rows] == ["TRPO", "PPO", "MDPO", "TRGPPO", "Mean ψ", "MCPO", *variants]
@@ -188,7 +188,7 @@ def test_our_variants_stand_below_under_a_label(tmp_path: Path) -> None:
     assert [lines[label + 1 + place].startswith(f"| {name} | not run |") for place, name in enumerate(variants)]
 
 
-def test_a_tuned_row_is_the_best_of_its_settings_that_were_trained_longest(tmp_path: Path) -> None:
+def test_a_tuned_row_shows_its_best_setting_among_the_longest_runs(tmp_path: Path) -> None:
     leave(tmp_path, "table-2", "PPO ε=0.2", "hopper", [2000.0, 2200.0])
     leave(tmp_path, "table-2", "PPO ε=0.5", "hopper", [2500.0, 2300.0])
     leave(tmp_path, "table-2", "PPO ε=0.8", "hopper", [9000.0, 9000.0], steps=1_000_000)
@@ -198,7 +198,7 @@ def test_a_tuned_row_is_the_best_of_its_settings_that_were_trained_longest(tmp_p
     assert cell(table("table-2", tmp_path, "paper"), "PPO", "hopper").choice == "ε=0.8"
 
 
-def test_atari_is_the_best_of_each_curve_in_per_cent_of_a_human(tmp_path: Path) -> None:
+def test_atari_shows_the_best_of_each_curve_in_percent_of_human_scores(tmp_path: Path) -> None:
     games = EXPERIMENTS["table-3"].tasks
     curve = np.array([[1.7, 30.5, 16.1], [NAN, 59.3, 1.7]])
     leave(tmp_path, "table-3", "MCPO N=10", "breakout", [0.0, 0.0], returns=curve)
@@ -231,7 +231,7 @@ def test_navigation_shows_return_and_success(tmp_path: Path) -> None:
     assert "12 cells: 2 in full (1 match, 0 differ), 0 short, 10 not run. 2 of them with fewer than 10" in shown.state
 
 
-def test_an_ablation_is_judged_by_its_margin(tmp_path: Path) -> None:
+def test_an_ablation_is_compared_by_its_margin(tmp_path: Path) -> None:
     task = "bipedal-walker-hardcore"
     leave(tmp_path, "ablation", "No ψ", task, [100.0, 120.0])
     assert cell(table("ablation", tmp_path, "paper"), "No ψ", "margin").verdict == "not run", "nothing to compare with"
@@ -248,7 +248,7 @@ def test_an_ablation_is_judged_by_its_margin(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("measured_under", ["paper", "bootstrapped"])
-def test_cost_is_speed_and_its_ratio_to_ppo_whatever_the_protocol(measured_under: str, tmp_path: Path) -> None:
+def test_cost_shows_the_speed_and_its_ratio_to_ppo_for_any_protocol(measured_under: str, tmp_path: Path) -> None:
     for method, speed in (("MCPO N=40", 3000.0), ("PPO ε=0.2", 4000.0), ("MCPO N=5", NAN)):
         leave(tmp_path, "cost", method, "pendulum", [0.0], protocol=measured_under, steps_per_second=speed)
     shown = table("cost", tmp_path, "paper")
@@ -257,7 +257,7 @@ def test_cost_is_speed_and_its_ratio_to_ppo_whatever_the_protocol(measured_under
     assert "| MCPO N=5 | paper 1,170<br>not run | paper 0.94<br>not run |" in shown.markdown()
 
 
-def test_over_all_tasks_those_are_compared_that_ran_in_full_on_each(tmp_path: Path) -> None:
+def test_only_methods_that_ran_in_full_on_every_task_are_compared(tmp_path: Path) -> None:
     # The paper's worst and best means are 0 and 1: -1051.14 and -133.42, 192.62 and 267.19, 164.40 and 266.26.
     ends = {"pendulum": (-1051.14, -133.42), "lunar-lander": (192.62, 267.19), "bipedal-walker": (164.40, 266.26)}
     for task, (worst, best) in ends.items():
@@ -278,7 +278,7 @@ def test_over_all_tasks_those_are_compared_that_ran_in_full_on_each(tmp_path: Pa
 
 
 @pytest.mark.parametrize("width", [80, 150])
-def test_a_terminal_shows_every_number_whole(width: int, tmp_path: Path) -> None:
+def test_a_terminal_shows_every_number_in_full(width: int, tmp_path: Path) -> None:
     for method in ("TRPO δ=0.005", "MDPO β₀=0.5", "MCPO N=40", "MCPO N=40 literal"):
         for task in EXPERIMENTS["table-2"].tasks:
             scores = [199_999.0, 166_666.0] if task == "humanoid-standup" else [8_888.0, 6_666.0]
@@ -296,7 +296,7 @@ def test_a_terminal_shows_every_number_whole(width: int, tmp_path: Path) -> None
     assert ("TRPO δ=0.005 (1 of 2)" in shown) == (width == 80)
 
 
-def test_a_narrow_terminal_wraps_and_cuts_nothing(tmp_path: Path) -> None:
+def test_a_narrow_terminal_wraps_without_cutting_text(tmp_path: Path) -> None:
     leave(tmp_path, "table-1", "KL Adaptive d=0.01", "pendulum", [-1234.5, -1334.5])
     shown = printed(table("table-1", tmp_path, "paper"), 50)
     assert max(map(len, shown.splitlines())) <= 50
@@ -307,12 +307,12 @@ def test_a_narrow_terminal_wraps_and_cuts_nothing(tmp_path: Path) -> None:
     ("name", "protocol", "message"),
     [("table-4", "paper", "no table 'table-4'; did you mean"), ("table-1", "papr", "no protocol 'papr'; did you mean")],
 )
-def test_an_unknown_name_is_answered_with_a_similar_one(name: str, protocol: str, message: str, tmp_path: Path) -> None:
+def test_an_unknown_name_gets_a_similar_suggestion(name: str, protocol: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(TrustaxError, match=message):
         table(name, tmp_path, protocol)
 
 
-def test_a_part_of_a_table_has_the_rows_and_columns_that_were_asked_for(tmp_path: Path) -> None:
+def test_a_part_of_a_table_has_the_requested_rows_and_columns(tmp_path: Path) -> None:
     whole = table("table-1", tmp_path, "paper")
     part = part_of(whole, ["PPO ε=0.3", "MCPO N=10"], ["pendulum"])
     assert [row.name for row in part.rows] == ["PPO ε=0.3", "MCPO N=10"]

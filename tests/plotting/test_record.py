@@ -78,7 +78,7 @@ def test_a_video_shows_every_step_of_every_episode(tmp_path: Path) -> None:
         assert film.info["duration"] == 50
 
 
-def test_a_video_may_end_before_the_episode_does(tmp_path: Path) -> None:
+def test_a_video_may_end_before_the_episode(tmp_path: Path) -> None:
     recording = record(agent_for(Counting()), Counting, tmp_path / "film.gif", num_episodes=3, max_steps=6)
     assert [(episode.length, episode.finished) for episode in recording.episodes] == [(4, True), (2, False)]
     assert "2 steps, unfinished" in str(recording)
@@ -156,7 +156,7 @@ def test_a_picture_shows_the_state() -> None:
     assert changed == {tuple(map(int, np.argwhere(np.asarray(state.grid & 15) == DOOR)[0]))}
 
 
-def test_an_environment_of_the_users_own_in_jax_is_recorded_if_it_draws_itself(tmp_path: Path) -> None:
+def test_a_user_defined_jax_environment_is_recorded_if_it_draws_itself(tmp_path: Path) -> None:
     class Undrawn:
         spec = EnvSpec((1,), DiscreteActions(2))
         time_limit = 3

@@ -85,7 +85,7 @@ def test_callbacks_are_called_in_order_and_change_no_number(plain: tx.Result, tm
     assert len(kept) == 4
 
 
-def test_a_run_that_a_callback_stopped_is_saved_and_goes_on_bit_for_bit(plain: tx.Result, tmp_path: Path) -> None:
+def test_a_run_stopped_by_a_callback_is_saved_and_resumes_bit_for_bit(plain: tx.Result, tmp_path: Path) -> None:
     stopped = tx.train(
         RUN, run_dir=tmp_path / "run", checkpoint_seconds=1e6, quiet=True, callbacks=[lambda i: i.number == 2]
     )
@@ -97,7 +97,7 @@ def test_a_run_that_a_callback_stopped_is_saved_and_goes_on_bit_for_bit(plain: t
     assert [one["step"] for one in evaluate.evaluations] == [192, 256]
 
 
-def test_iterations_are_those_of_train_and_leaving_them_saves(plain: tx.Result, tmp_path: Path) -> None:
+def test_iterations_equal_those_of_train_and_breaking_out_saves(plain: tx.Result, tmp_path: Path) -> None:
     for iteration in tx.iterations(RUN, run_dir=tmp_path / "run", checkpoint_seconds=1e6):
         agent = iteration.agent(learner=1)
         if iteration.number == 3:
@@ -170,7 +170,7 @@ def test_an_error_of_a_callback_loses_nothing(tmp_path: Path) -> None:
     assert [record[STEP] for record in result.records] == [64, 128, 192, 256]
 
 
-def test_train_answers_other_libraries_names(plain: tx.Result) -> None:
+def test_train_suggests_its_names_for_those_of_other_libraries(plain: tx.Result) -> None:
     with pytest.raises(tx.TrustaxError, match="train has no argument 'n_steps'; here it is called horizon"):
         tx.train(tx.PPO(), "CartPole-v1", n_steps=64)
     with pytest.raises(tx.TrustaxError, match="train has no argument 'num_seed'; did you mean num_seeds"):
@@ -181,7 +181,7 @@ def test_train_answers_other_libraries_names(plain: tx.Result) -> None:
         tx.train(tx.PPO())
 
 
-def test_a_result_is_a_tidy_table(plain: tx.Result) -> None:
+def test_a_result_converts_to_a_tidy_table(plain: tx.Result) -> None:
     table = plain.to_pandas()
     assert list(table.columns[:3]) == ["step", "learner", "seed"]
     assert len(table) == 8

@@ -154,7 +154,7 @@ def test_continuous_actions_are_clipped_for_the_environment_only() -> None:
 
 
 @pytest.mark.parametrize("collected_by", [compiled, hosted])
-def test_a_seed_alone_has_the_rollout_it_has_among_others(collected_by: Any) -> None:
+def test_a_seed_has_the_same_rollout_alone_and_among_others(collected_by: Any) -> None:
     alone, *_ = collected_by((7,), Preprocessing())
     among, *_ = collected_by((2, 7), Preprocessing())
     # A single seed is compiled without `vmap`, which rounds a few sums differently.
@@ -171,7 +171,7 @@ def test_weight_is_zero_exactly_on_the_rows_after_an_ending() -> None:
     np.testing.assert_array_equal(rollout.reward[rollout.weight == 0], 0.0)
 
 
-def test_observation_row_follows_row_also_between_rollouts() -> None:
+def test_observations_continue_between_rollouts() -> None:
     collected, observer = compiled((2, 7), RAW)
     np.testing.assert_array_equal(collected[0][0].observation[:, -1], collected[1][0].observation[:, 0])
     np.testing.assert_array_equal(collected[1][0].observation[:, -1], observer.observation)
@@ -183,7 +183,7 @@ def test_observation_row_follows_row_also_between_rollouts() -> None:
     np.testing.assert_array_equal(rollout.reward, np.where(rollout.weight == 1, 3 * position + 1, 0.0))
 
 
-def test_endings_are_told_apart() -> None:
+def test_terminations_and_truncations_are_distinguished() -> None:
     rollout, _ = joined(compiled((2, 7), RAW)[0])
     time = rollout.observation[:, 1:, :, 0]
     np.testing.assert_array_equal(rollout.truncated, (time == LIMIT) & (rollout.weight == 1))
@@ -201,7 +201,7 @@ def test_without_bootstrap_truncations_are_terminations_and_nothing_else_changes
     assert_same(paper_episodes, right_episodes, rtol=1e-6)
 
 
-def test_raw_returns_and_lengths_are_counted_below_the_normalization() -> None:
+def test_returns_and_lengths_are_counted_without_normalization() -> None:
     collected, _, environment = hosted((2, 7), Preprocessing())
     _, episodes = joined(collected)
     raw = environment.raw
@@ -218,7 +218,7 @@ def test_raw_returns_and_lengths_are_counted_below_the_normalization() -> None:
         assert finished > 5
 
 
-def test_normalization_is_stable_baselines_with_reset_rows_left_out_of_the_returns() -> None:
+def test_normalization_matches_stable_baselines_without_reset_rows_in_the_returns() -> None:
     collected, observer, environment = hosted((2, 7), Preprocessing())
     rollout, _ = joined(collected)
     for seed in range(2):
@@ -242,7 +242,7 @@ def test_normalization_is_stable_baselines_with_reset_rows_left_out_of_the_retur
         np.testing.assert_allclose(observer.discounted_return[seed], accumulated, rtol=1e-5, atol=1e-6)
 
 
-def test_return_accumulators_start_anew_after_an_ending_and_ignore_the_reset_row() -> None:
+def test_return_accumulators_restart_after_an_episode_and_ignore_the_reset_row() -> None:
     """Environment 0 terminates, 1 is truncated, 2 goes on."""
     preprocessing = Preprocessing(discount=0.5)
     nowhere, never = jnp.zeros((3, 2)), jnp.zeros(3, bool)

@@ -8,7 +8,7 @@ from trustax.runtime.compilation import without_garbage_collection
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-def test_garbage_collection_is_as_it_was_even_after_an_error(is_on: bool) -> None:
+def test_garbage_collection_is_restored_even_after_an_error(is_on: bool) -> None:
     (gc.enable if is_on else gc.disable)()
     try:
         with pytest.raises(ValueError, match="True"), without_garbage_collection():

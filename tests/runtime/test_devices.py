@@ -32,7 +32,7 @@ def trained() -> dict[str, Any]:
     }
 
 
-def test_seeds_on_two_devices_learn_what_they_learn_on_one() -> None:
+def test_seeds_on_two_devices_learn_the_same_as_on_one() -> None:
     """One process for all engines: it needs its own, since JAX counts devices only once."""
     environment = os.environ | {"JAX_NUM_CPU_DEVICES": "2"}
     command = [sys.executable, "-c", PROGRAM]
@@ -60,7 +60,7 @@ def test_the_compiler_knows_the_options_for_a_gpu() -> None:
     ],
     ids=lambda algorithm: type(algorithm).__name__,
 )
-def test_several_steps_per_turn_as_on_a_gpu_learn_the_same(algorithm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unrolled_loops_as_on_a_gpu_learn_the_same(algorithm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two loops are unrolled, over steps of the environments and over minibatches, and PPO has both."""
 
     def parameters() -> np.ndarray:

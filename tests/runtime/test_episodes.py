@@ -26,14 +26,14 @@ def means(window: EpisodeWindow) -> list[float]:
     return [float(window.mean(window.returns)), float(window.mean(window.lengths))]
 
 
-def test_before_the_first_episode_the_mean_is_not_a_number() -> None:
+def test_the_mean_is_nan_before_the_first_episode() -> None:
     window = add(EpisodeWindow.init(), rollout(0, rate=0.0))
     assert np.isnan(means(window)).all()
     assert window.count == 0
 
 
 @pytest.mark.parametrize("rates", [[0.01] * 8, [0.2] * 5, [0.9, 0.0, 0.05, 1.0, 0.02]])
-def test_means_are_those_of_a_deque_of_a_hundred(rates: list[float]) -> None:
+def test_means_match_a_deque_of_a_hundred_episodes(rates: list[float]) -> None:
     window, returns, lengths = EpisodeWindow.init(), deque(maxlen=100), deque(maxlen=100)
     finished = 0
     for seed, rate in enumerate(rates):
@@ -48,7 +48,7 @@ def test_means_are_those_of_a_deque_of_a_hundred(rates: list[float]) -> None:
     assert finished > 0
 
 
-def test_episodes_that_tell_nothing_of_success_have_failed() -> None:
+def test_episodes_that_do_not_report_success_have_failed() -> None:
     all_ended = dataclasses.replace(rollout(0, rate=1.0, time=13), success=jnp.ones((13, 8), bool))
     window = add(EpisodeWindow.init(), all_ended)
     assert float(window.mean(window.successes)) == 1.0
@@ -56,7 +56,7 @@ def test_episodes_that_tell_nothing_of_success_have_failed() -> None:
     assert float(window.mean(window.successes)) == 0.0
 
 
-def test_the_ring_goes_on_where_it_stopped_and_overwrites_the_oldest() -> None:
+def test_the_ring_continues_at_its_position_and_overwrites_the_oldest() -> None:
     window = EpisodeWindow.init()
     for first in (0, 70, 140):
         numbers = jnp.arange(first, first + 70).reshape(35, 2)
@@ -68,7 +68,7 @@ def test_the_ring_goes_on_where_it_stopped_and_overwrites_the_oldest() -> None:
 
 
 @pytest.mark.parametrize("already", [0, 30])
-def test_of_more_episodes_than_fit_the_newest_are_kept(already: int) -> None:
+def test_the_newest_episodes_are_kept_if_there_are_too_many(already: int) -> None:
     window = EpisodeWindow.init()
     for count in (already, 250):
         numbers = jnp.arange(count).reshape(-1, 1)

@@ -108,7 +108,7 @@ def assert_same(agent: tx.Agent, ours: np.ndarray, theirs: np.ndarray) -> None:
         for suffix in (".stablehlo", ".onnx")
     ],
 )
-def test_an_exported_policy_chooses_as_the_agent_does(name: str, suffix: str, tmp_path: Path) -> None:
+def test_an_exported_policy_chooses_the_same_actions_as_the_agent(name: str, suffix: str, tmp_path: Path) -> None:
     agent, path = agent_of(name), tmp_path / f"policy{suffix}"
     agent.export(path)
     inputs = random_inputs(agent, deterministic=True)
@@ -127,7 +127,7 @@ def test_sampled_actions_are_the_same_for_the_same_noise(name: str, tmp_path: Pa
     assert np.mean(expected_actions(agent, inputs) != outcomes[0]) > 0.2
 
 
-def test_a_stablehlo_file_runs_where_there_is_no_trustax(tmp_path: Path) -> None:
+def test_a_stablehlo_file_runs_without_trustax(tmp_path: Path) -> None:
     agent = agent_of("dictionaries")
     agent.export(tmp_path / "policy.stablehlo")
     inputs = {name: x[:1] for name, x in random_inputs(agent, deterministic=True).items()}
@@ -147,7 +147,7 @@ print(policy.call(**inputs).tolist(), policy.platforms)
     np.testing.assert_allclose(json.loads(printed.partition(" (")[0]), ours, rtol=1e-5, atol=1e-5)
 
 
-def test_a_control_loop_needs_onnxruntime_and_gymnasium_alone(
+def test_a_control_loop_needs_only_onnxruntime_and_gymnasium(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     example = Path(__file__).parents[2] / "examples" / "control_loop_onnx.py"
@@ -159,7 +159,7 @@ def test_a_control_loop_needs_onnxruntime_and_gymnasium_alone(
     assert not {"jax", "trustax"} & set(example.read_text().partition("import sys")[2].split())
 
 
-def test_what_cannot_be_exported_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_exports_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = agent_of("discrete")
     with pytest.raises(tx.TrustaxError, match=r"ends in \.stablehlo or \.onnx, not to 'policy.pt'"):
         agent.export(tmp_path / "policy.pt")

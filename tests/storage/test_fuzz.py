@@ -16,7 +16,7 @@ from trustax.errors import TrustaxError
 ROOT = Path(fuzzing.__file__).parents[1]
 
 
-def test_damaged_and_hostile_files_are_refused_or_read_as_they_were() -> None:
+def test_damaged_and_hostile_files_are_refused_or_read_correctly() -> None:
     """In another process: here every call is type-checked, which it is not for users."""
     done = subprocess.run(
         [sys.executable, "-m", "reliability.fuzz", "60"], cwd=ROOT, capture_output=True, text=True, timeout=300
@@ -24,7 +24,7 @@ def test_damaged_and_hostile_files_are_refused_or_read_as_they_were() -> None:
     assert done.stdout == "60 of 60 passed\n", done.stdout + done.stderr[-2000:]
 
 
-def test_cases_are_the_same_every_time_and_cover_every_mutation() -> None:
+def test_fuzz_cases_are_deterministic_and_cover_every_mutation() -> None:
     assert list(map(str, cases(100, seed=3))) == list(map(str, cases(100, seed=3)))
     assert list(map(str, cases(100, seed=3))) != list(map(str, cases(100, seed=4)))
     wanted = {(target, mutation) for target, mutations in fuzzing.TARGETS for mutation in mutations}
@@ -41,7 +41,7 @@ def test_cases_are_the_same_every_time_and_cover_every_mutation() -> None:
     ],
     ids=["sound", "another error", "a command", "too long"],
 )
-def test_a_bad_reader_fails(
+def test_a_faulty_reader_fails_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[], object], reason: str | None
 ) -> None:
     monkeypatch.setattr(fuzzing, "SECONDS", 0.02)
@@ -49,7 +49,7 @@ def test_a_bad_reader_fails(
     assert found is None if reason is None else re.match(reason, found or "")
 
 
-def test_a_refusal_must_be_one_line() -> None:
+def test_an_error_must_be_one_line() -> None:
     with fuzzing.refusal_allowed():
         raise TrustaxError("one line")
     with pytest.raises(AssertionError, match="several lines"), fuzzing.refusal_allowed():

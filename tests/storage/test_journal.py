@@ -42,7 +42,7 @@ def test_a_record_without_its_step_is_refused(tmp_path: Path) -> None:
     assert journal.records == read_records(tmp_path) == []
 
 
-def test_without_a_folder_records_are_remembered() -> None:
+def test_records_are_kept_in_memory_without_a_folder() -> None:
     with Journal(None) as journal:
         journal.record(metrics(8, loss=NAN))
     assert journal.records == [metrics(8, loss=None)]
@@ -50,7 +50,7 @@ def test_without_a_folder_records_are_remembered() -> None:
 
 @pytest.mark.parametrize("tail", ["", '{"time/total_timesteps": 32, "rol'])
 @pytest.mark.parametrize(("resume_at", "kept"), [(0, []), (8, [8]), (20, [8, 16]), (24, [8, 16, 24])])
-def test_resuming_takes_back_what_came_after_the_checkpoint(
+def test_resuming_removes_the_records_after_the_checkpoint(
     tmp_path: Path, tail: str, resume_at: int, kept: list[int]
 ) -> None:
     with Journal(tmp_path) as journal:
@@ -72,7 +72,7 @@ def test_a_run_is_not_overwritten_by_mistake(tmp_path: Path) -> None:
     assert read_records(tmp_path) == [metrics(8)]
 
 
-def test_resuming_a_run_that_recorded_nothing(tmp_path: Path) -> None:
+def test_a_run_without_records_can_be_resumed(tmp_path: Path) -> None:
     Journal(tmp_path).close()
     with Journal(tmp_path, resume_at=0) as journal:
         journal.record(metrics(8))
@@ -80,13 +80,13 @@ def test_resuming_a_run_that_recorded_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["nonsense", "[1]", "{}", "[" * 100_000])
-def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
+def test_an_error_names_the_damaged_line(tmp_path: Path, line: str) -> None:
     (tmp_path / METRICS_FILE).write_text(f"{json.dumps(metrics(8))}\n{line}\n{json.dumps(metrics(16))}\n")
     with pytest.raises(TrustaxError, match="line 2"):
         list(read_records(tmp_path))
 
 
-def test_a_full_disk_is_one_clear_line_and_closing_stays_quiet(tmp_path: Path) -> None:
+def test_a_full_disk_raises_a_one_line_error_and_closing_raises_none(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         full = open("/dev/full", "ab", buffering=0)  # noqa: SIM115
         assert journal._file is not None
@@ -97,7 +97,7 @@ def test_a_full_disk_is_one_clear_line_and_closing_stays_quiet(tmp_path: Path) -
     assert full.closed
 
 
-def test_a_folder_that_cannot_be_made_or_read_is_named(tmp_path: Path) -> None:
+def test_an_error_names_a_folder_that_cannot_be_created_or_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TrustaxError, match="file"):
         Journal(tmp_path / "file" / "run")
@@ -105,12 +105,12 @@ def test_a_folder_that_cannot_be_made_or_read_is_named(tmp_path: Path) -> None:
         read_records(tmp_path)
 
 
-def test_finite_values() -> None:
+def test_only_finite_values_are_kept() -> None:
     assert finite_values([1, None, NAN, -2.5]) == [1.0, -2.5]
     assert finite_values(INFINITY) == finite_values(None) == finite_values([None]) == []
 
 
-def test_iterations_that_are_missing_before_the_checkpoint_are_reported(
+def test_missing_iterations_before_the_checkpoint_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Journal(tmp_path) as journal:
@@ -146,7 +146,7 @@ def test_records_are_on_the_disk_before_a_checkpoint(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("value", ['"abc"', "1" + 400 * "0", "[[1.0]]", '{"a": 1}', '[1.0, "x"]'])
-def test_a_value_that_is_no_number_is_named(tmp_path: Path, value: str) -> None:
+def test_an_error_names_a_value_that_is_not_a_number(tmp_path: Path, value: str) -> None:
     line = f'{{"time/total_timesteps": 8, "rollout/ep_rew_mean": {value}}}'
     (tmp_path / METRICS_FILE).write_text(f"{json.dumps(metrics(4))}\n{line}\n")
     for use in (lambda: list(read_records(tmp_path)), lambda: Journal(tmp_path, resume_at=8)):
@@ -172,7 +172,7 @@ def test_records_in_a_file_are_found_by_their_index(tmp_path: Path, monkeypatch:
                 records[59]
 
 
-def test_a_line_without_an_end_is_refused_before_the_whole_file_is_read(tmp_path: Path) -> None:
+def test_an_endless_line_is_refused_before_the_whole_file_is_read(tmp_path: Path) -> None:
     (tmp_path / METRICS_FILE).write_text(f"{json.dumps(metrics(8))}\n")
     os.truncate(tmp_path / METRICS_FILE, 10 * 2**40)  # takes no space on the disk
     for use in (len, list):
@@ -195,7 +195,7 @@ def test_records_in_memory_keep_their_numbers_and_types() -> None:
     assert journal.records[1:] == expected[1:]
 
 
-def test_a_long_run_takes_little_memory(tmp_path: Path) -> None:
+def test_the_records_of_a_long_run_use_little_memory(tmp_path: Path) -> None:
     one = {f"train/metric_{number}": [0.25, 0.5] for number in range(40)}
     tracemalloc.start()
     with Journal(tmp_path) as journal:

@@ -31,7 +31,7 @@ def test_a_lock_leaves_nothing_behind(tmp_path: Path) -> None:
     assert names(tmp_path / "old") == ["file"]
 
 
-def test_another_process_is_named(tmp_path: Path) -> None:
+def test_an_error_names_the_process_that_holds_the_lock(tmp_path: Path) -> None:
     code = f"import fcntl, os; fcntl.flock(os.open({str(tmp_path)!r}, 0), fcntl.LOCK_EX); print(flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
@@ -43,7 +43,7 @@ def test_another_process_is_named(tmp_path: Path) -> None:
         pass
 
 
-def test_a_renamed_folder_stays_locked_and_its_old_place_is_not_written_to(tmp_path: Path) -> None:
+def test_a_renamed_folder_stays_locked_under_its_new_name(tmp_path: Path) -> None:
     with locked(tmp_path / "run") as claim:
         (tmp_path / "run").rename(tmp_path / "moved")
         with pytest.raises(TrustaxError, match="was moved or deleted during training"):
@@ -55,7 +55,7 @@ def test_a_renamed_folder_stays_locked_and_its_old_place_is_not_written_to(tmp_p
 
 
 @pytest.mark.parametrize("code", [errno.ENOTSUP, errno.ENOLCK, errno.EBADF])
-def test_without_locks_on_the_file_system_a_lease_protects_a_run(
+def test_a_lease_protects_a_run_on_a_file_system_without_locks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     def flock(descriptor: int, operation: int) -> None:
@@ -79,7 +79,7 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
         locked(tmp_path / "run").__enter__()
 
 
-def test_a_lease_that_was_left_behind_is_followed_by_the_next(tmp_path: Path) -> None:
+def test_a_new_lease_takes_precedence_over_an_abandoned_one(tmp_path: Path) -> None:
     old = Lease.take(tmp_path)  # of a process that was killed, or only seemed to be
     new = Lease.take(tmp_path)
     assert (old.number, new.number) == (1, 2)
@@ -92,7 +92,7 @@ def test_a_lease_that_was_left_behind_is_followed_by_the_next(tmp_path: Path) ->
         old.check()
 
 
-def test_two_attempts_at_once_get_two_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_simultaneous_attempts_get_two_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = Lease.take(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr("trustax.storage.lease._numbers", lambda folder: [])  # as listed before the first was there
@@ -101,7 +101,7 @@ def test_two_attempts_at_once_get_two_leases(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"pid": "x", "host": 3}', "[" * 4000])
-def test_a_strange_lease_still_counts(tmp_path: Path, content: Any) -> None:
+def test_a_lease_with_unknown_content_still_counts(tmp_path: Path, content: Any) -> None:
     lease = Lease.take(tmp_path)
     (tmp_path / "lease.7").write_text(content)
     (tmp_path / "lease.txt").touch()

@@ -59,7 +59,7 @@ def logged(loggers: Any, run_dir: Path | None, resume_at: int | None = None) -> 
     return several
 
 
-def test_tensorboard_has_mean_spread_every_seed_and_the_settings(tmp_path: Path) -> None:
+def test_tensorboard_has_the_mean_the_spread_every_seed_and_the_settings(tmp_path: Path) -> None:
     logged(None, tmp_path)
     folder = tmp_path / "tensorboard"
     assert curve(folder, "rollout/ep_rew_mean") == [(64, 1.0), (128, 2.0)]
@@ -70,7 +70,7 @@ def test_tensorboard_has_mean_spread_every_seed_and_the_settings(tmp_path: Path)
     assert any("hparams" in value.tag for event in events(folder) for value in event.summary.value)
 
 
-def test_a_resumed_run_asks_tensorboard_to_forget_later_steps(tmp_path: Path) -> None:
+def test_a_resumed_run_purges_later_steps_from_tensorboard(tmp_path: Path) -> None:
     logged(None, tmp_path)
     logged(None, tmp_path, resume_at=64)
     assert len(list((tmp_path / "tensorboard").glob("events.*"))) == 2  # though both were made within one second
@@ -103,7 +103,7 @@ def test_a_logger_that_fails_never_ends_a_run() -> None:
     assert broken.records == RECORDS
 
 
-def test_a_user_s_logger_sees_a_run(tmp_path: Path) -> None:
+def test_a_user_defined_logger_receives_every_record(tmp_path: Path) -> None:
     class Mine(Broken):
         def log(self, record: Any) -> None:
             self.records.append(record)
@@ -117,7 +117,7 @@ def test_a_user_s_logger_sees_a_run(tmp_path: Path) -> None:
     assert mine.closed
 
 
-def test_what_is_no_logger_is_refused() -> None:
+def test_an_object_that_is_not_a_logger_is_refused() -> None:
     with pytest.raises(tx.TrustaxError, match="there is no logger 'tensorbord'; did you mean tensorboard"):
         Loggers(["tensorbord"], None)
     with pytest.raises(tx.TrustaxError, match="a logger must have the methods start, log and close; 3 has no start"):

@@ -73,7 +73,7 @@ def test_round_trip_is_bitwise(tmp_path: Path) -> None:
     )
 
 
-def test_template_may_be_abstract(tmp_path: Path) -> None:
+def test_the_template_may_be_abstract(tmp_path: Path) -> None:
     tree = {name: leaf for name, leaf in example_tree().items() if name != "host"}
     save(tmp_path / "saved", tree, {})
     assert same(load(tmp_path / "saved", jax.eval_shape(lambda: tree)), tree)
@@ -89,13 +89,13 @@ def test_a_part_of_a_checkpoint_can_be_loaded(tmp_path: Path) -> None:
             load(tmp_path / "saved", other, part=True)
 
 
-def test_a_single_array_and_an_empty_tree_are_trees(tmp_path: Path) -> None:
+def test_a_single_array_and_an_empty_tree_can_be_saved(tmp_path: Path) -> None:
     for index, tree in enumerate((jnp.arange(3), {}, None)):
         save(tmp_path / str(index), tree, {})
         assert same(load(tmp_path / str(index), tree), tree)
 
 
-def test_both_files_have_the_permissions_that_the_umask_gives(tmp_path: Path) -> None:
+def test_both_files_have_the_permissions_of_the_umask(tmp_path: Path) -> None:
     save(tmp_path / "saved", example_tree(), {})
     modes = {file.stat().st_mode for file in (tmp_path / "saved").iterdir()}
     assert len(modes) == 1
@@ -135,7 +135,7 @@ def test_another_template_is_refused_before_the_arrays_are_opened(
         ({"a": jnp.zeros(1)}, {"a": json.loads("[" * 500 + "]" * 500), "b": {1: 2, "1": 3}}),
     ],
 )
-def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path, tree: Any, header: dict[str, Any]) -> None:
+def test_values_that_cannot_be_loaded_are_not_saved(tmp_path: Path, tree: Any, header: dict[str, Any]) -> None:
     save(tmp_path / "saved", example_tree(), HEADER)
     with pytest.raises(CheckpointError):
         save(tmp_path / "saved", tree, header)
@@ -143,7 +143,7 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path, tree: Any, header
     assert [entry.name for entry in tmp_path.iterdir()] == ["saved"]
 
 
-def test_a_folder_that_is_no_checkpoint_is_not_replaced(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_checkpoint_is_not_replaced(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "thesis.tex").write_text("years of work")
@@ -161,7 +161,7 @@ def test_a_crash_at_any_step_leaves_a_readable_checkpoint(tmp_path: Path, how: s
     assert row.passed == row.tried >= 12
 
 
-def test_a_full_disk_is_named_and_the_previous_checkpoint_stays(
+def test_an_error_reports_a_full_disk_and_the_previous_checkpoint_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(tmp_path / "saved", example_tree(1), {})
@@ -193,7 +193,7 @@ def test_newest_valid_skips_damaged_checkpoints_and_prune_keeps_them(tmp_path: P
     assert left == {"step_other"} | {checkpoint_path(tmp_path, s).name for s in (200, 1000, 3000, 20_000)}
 
 
-def test_one_flipped_bit_in_any_page_is_detected(tmp_path: Path) -> None:
+def test_a_flipped_bit_in_any_page_is_detected(tmp_path: Path) -> None:
     row = Row("R6", "")
     flip_every_page(row, tmp_path / "saved", 2**16)
     assert row.failures == []

@@ -34,13 +34,13 @@ READERS: dict[str, Callable[[Path], Any]] = {
     [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)],
     ids=["pipe", "folder", "endless"],
 )
-def test_what_is_no_regular_file_is_refused(tmp_path: Path, name: str, make: Callable[[Path], None]) -> None:
+def test_only_regular_files_are_read(tmp_path: Path, name: str, make: Callable[[Path], None]) -> None:
     make(tmp_path / name)
     with pytest.raises(tx.TrustaxError, match="not a regular file"):
         READERS[name](tmp_path)
 
 
-def test_a_pipe_in_place_of_the_metrics_blocks_neither_progress_nor_a_resumed_run(tmp_path: Path) -> None:
+def test_a_pipe_instead_of_the_metrics_file_does_not_block_progress_or_a_resumed_run(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / METRICS_FILE)
     assert last_record(tmp_path) is None
     with pytest.raises(tx.TrustaxError, match="not a regular file"):
@@ -48,7 +48,7 @@ def test_a_pipe_in_place_of_the_metrics_blocks_neither_progress_nor_a_resumed_ru
 
 
 @pytest.mark.parametrize("name", [RUN_FILE, MANIFEST, "outcome.json", "trace.json"])
-def test_a_file_over_the_limit_is_refused_unread(tmp_path: Path, name: str) -> None:
+def test_a_file_above_the_size_limit_is_refused_without_reading_it(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     os.truncate(tmp_path / name, 10 * 2**40)  # takes no space on the disk
     with pytest.raises(tx.TrustaxError, match="larger than"):
@@ -71,7 +71,9 @@ def test_limits_are_exact_and_links_are_followed_unless_forbidden(tmp_path: Path
 
 
 @pytest.mark.parametrize("line", ["nonsense", "[]", '{"step": 8}', '{"step": 8, "returns": ["x"]}', "[" * 100_000])
-def test_a_damaged_evaluation_is_one_line_and_an_unfinished_one_is_dropped(tmp_path: Path, line: str) -> None:
+def test_a_damaged_evaluation_raises_a_one_line_error_and_an_unfinished_one_is_dropped(
+    tmp_path: Path, line: str
+) -> None:
     good = '{"step": 8, "returns": [1.0]}\n'
     (tmp_path / EVALUATIONS_FILE).write_text(good + line)
     evaluate = tx.Evaluate()

@@ -45,7 +45,7 @@ def rewrite_header(checkpoint: Path, change: Callable[[dict[str, Any]], object])
     (checkpoint / MANIFEST).write_text(json.dumps(manifest | {"manifest_sha256": content_digest(manifest)}))
 
 
-def test_one_flipped_bit_in_the_newest_checkpoint_and_the_older_one_is_taken(
+def test_the_older_checkpoint_is_used_if_the_newest_has_a_flipped_bit(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flip_bit(checkpoint_path(folder, 32) / ARRAYS)
@@ -61,7 +61,7 @@ def test_one_flipped_bit_in_the_newest_checkpoint_and_the_older_one_is_taken(
             use(folder)
 
 
-def test_a_damaged_newer_checkpoint_does_not_take_the_place_of_a_sound_one(folder: Path) -> None:
+def test_a_damaged_newer_checkpoint_does_not_replace_a_valid_one(folder: Path) -> None:
     flip_bit(checkpoint_path(folder, 32) / ARRAYS)
     shutil.copytree(checkpoint_path(folder, 16), checkpoint_path(folder, 24))
     prune(folder, up_to=24)
@@ -75,7 +75,7 @@ def test_a_damaged_newer_checkpoint_does_not_take_the_place_of_a_sound_one(folde
         ({"algorithm": {"learning_rate": 0.5}}, "learning_rate = 0.0003, but run.json says 0.5"),
     ],
 )
-def test_a_run_file_that_was_changed_by_hand_is_refused(folder: Path, change: dict[str, Any], message: str) -> None:
+def test_a_run_file_edited_by_hand_is_refused(folder: Path, change: dict[str, Any], message: str) -> None:
     values = json.loads((folder / RUN_FILE).read_text())
     algorithm = values["algorithm"] | change.pop("algorithm", {})
     text = json.dumps(values | change | {"algorithm": algorithm})
@@ -90,18 +90,18 @@ def test_only_the_length_of_a_run_may_change(folder: Path) -> None:
     assert read_run(folder).total_timesteps == 640
 
 
-def test_a_checkpoint_of_an_earlier_version_without_its_run_is_read(folder: Path) -> None:
+def test_a_checkpoint_of_an_earlier_version_without_a_run_is_read(folder: Path) -> None:
     rewrite_header(checkpoint_path(folder, 32), lambda header: (header.pop("run"), header.pop("kind")))
     assert int(resumed(folder).iteration) == 4
 
 
-def test_a_checkpoint_under_the_name_of_another_step_is_refused(folder: Path) -> None:
+def test_a_checkpoint_named_for_another_step_is_refused(folder: Path) -> None:
     checkpoint_path(folder, 32).rename(checkpoint_path(folder, 40))
     with pytest.raises(tx.TrustaxError, match="of step 32, but its folder is named for step 40; move"):
         resumed(folder)
 
 
-def test_a_header_that_holds_no_run_is_refused(folder: Path) -> None:
+def test_a_header_without_a_run_is_refused(folder: Path) -> None:
     rewrite_header(checkpoint_path(folder, 32), lambda header: header.update(run=[1]))
     with pytest.raises(tx.TrustaxError, match="step_000000000032: not a Trustax run"):
         resumed(folder)
@@ -109,7 +109,7 @@ def test_a_header_that_holds_no_run_is_refused(folder: Path) -> None:
 
 @pytest.mark.parametrize("mutation", [many_layers, many_seeds])
 @pytest.mark.parametrize("kind", ["run", "agent"])
-def test_a_small_header_costs_little(folder: Path, mutation: Mutation, kind: str) -> None:
+def test_a_small_hostile_header_is_refused_quickly(folder: Path, mutation: Mutation, kind: str) -> None:
     if kind == "agent":
         tx.load(folder).save(folder / "agent")
     checkpoint = checkpoint_path(folder, 32) if kind == "run" else folder / "agent"
@@ -120,7 +120,7 @@ def test_a_small_header_costs_little(folder: Path, mutation: Mutation, kind: str
     assert time.process_time() - began < 2
 
 
-def test_nothing_is_saved_to_a_folder_that_was_emptied(folder: Path) -> None:
+def test_nothing_is_saved_to_an_emptied_folder(folder: Path) -> None:
     directory = RunDirectory(folder, RUN, StillEnvironment(), checkpoint_seconds=0.0)
     directory.open(resume=True)
     for path in folder.iterdir():

@@ -37,7 +37,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.engines
-def test_a_sweep_whose_node_is_killed_goes_on_elsewhere(undisturbed: Path, tmp_path: Path) -> None:
+def test_a_sweep_continues_on_another_node_after_a_node_is_killed(undisturbed: Path, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", DISTURBED, tmp_path / "sweep"], check=True, timeout=900, cwd=ROOT)
     assert hashes(tmp_path / "sweep") == hashes(undisturbed)
     assert every_step_once(tmp_path / "sweep", NUM_ITERATIONS)
@@ -55,7 +55,7 @@ def test_submitit_runs_a_sweep(undisturbed: Path, tmp_path: Path) -> None:
     assert hashes(tmp_path) == hashes(undisturbed)
 
 
-def test_a_process_that_was_thought_dead_writes_no_more(tmp_path: Path) -> None:
+def test_a_process_presumed_dead_does_not_write_after_it_wakes_up(tmp_path: Path) -> None:
     """The first attempt stops in the middle, a second one finishes the run, and then the first one wakes up."""
     own = replace(job(tmp_path, "run", LONG), lease=True)
     first = start_worker(own.to_line())

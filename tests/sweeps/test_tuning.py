@@ -54,7 +54,7 @@ class StoppedError(Exception):
         ("total_timesteps:1..9", "total_timesteps cannot be tuned"),
     ],
 )
-def test_mistakes_are_answered_in_one_line(text: str, message: str) -> None:
+def test_mistakes_get_a_one_line_error(text: str, message: str) -> None:
     with pytest.raises(TrustaxError) as caught:
         checked_space(RUN, parse_space([text]))
     assert message in str(caught.value)
