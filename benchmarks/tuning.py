@@ -123,7 +123,7 @@ def table(results: dict[str, Any]) -> str:
     ]
     verdicts = []
     for env_id, parts in results["tasks"].items():
-        for part, one in parts.items():
+        for part, one in sorted(parts.items(), key=lambda item: PARTS.index(item[0])):
             fresh = _mean(one["tuned"]) if "tuned" in one else ""
             seconds = f"{one['seconds']:,.0f} | {one.get('seconds_again', one['seconds']):,.0f}"
             cells = (NAMES[part], results["trials"], f"{one['steps']:,}", seconds, f"{one['best']:.1f}", fresh)
