@@ -66,10 +66,11 @@ def test_a_run_goes_on_elsewhere_and_its_earlier_process_is_refused(url: str) ->
             write_checkpoint(second.folder, 16, "of the second")
             copy(second)
             assert {name.split("/")[0] for name in names(url)} == {"lease.1", "lease.2", "attempt.2"}
-        assert {name.split("/")[0] for name in names(url)} == {"attempt.2"}
+        assert {name.split("/")[0] for name in names(url)} == {"lease.2", "attempt.2"}
         before = names(url)
         with pytest.raises(TrustaxError, match="taken over by a later attempt; this one stops"):
             copy(first)
+        assert StoredRun(url).progress() == (b'{"time/total_timesteps": 8}\n{"time/total_timesteps": 16}\n', None)
         first._lease = None  # its last copy would be refused as well
     assert names(url) == before
     assert (local_copy(url) / "checkpoints" / "step_000000000016" / ARRAYS).read_text() == "of the second"
@@ -129,7 +130,7 @@ def test_files_that_a_run_deletes_are_deleted_in_the_store_and_others_are_copied
             *(f"checkpoints/step_{16:012d}/{x}" for x in (ARRAYS, MANIFEST)),
         ]
         assert names(url) == sorted([*(f"attempt.1/{name}" for name in kept), "lease.1"])
-    assert names(url) == sorted(f"attempt.1/{name}" for name in [*kept, "tensorboard/events"])
+    assert names(url) == sorted([*(f"attempt.1/{name}" for name in [*kept, "tensorboard/events"]), "lease.1"])
 
 
 def test_a_run_that_is_not_resumed_needs_an_empty_place(url: str) -> None:
@@ -138,7 +139,8 @@ def test_a_run_that_is_not_resumed_needs_an_empty_place(url: str) -> None:
         mirror.folder.mkdir(parents=True)
         with pytest.raises(TrustaxError, match="already holds a run"):
             Mirror(url, resume=False).__enter__()
-    assert names(url) == []
+    assert StoredRun(url).is_empty()
+    assert StoredRun(url).take_lease().number == 2  # no attempt gets the number of another
     with pytest.raises(TrustaxError, match="there is no run with a checkpoint"):
         local_copy(url)
     with pytest.raises(TrustaxError, match="names no folder in a store"):

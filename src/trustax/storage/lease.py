@@ -63,7 +63,7 @@ class Lease:
         """Remove this lease and earlier ones, unless a later attempt has taken over the run."""
         with contextlib.suppress(OSError, TrustaxError):
             self.check()
-            for number in sorted(_numbers(self._folder)):
+            for number in sorted(number for number in _numbers(self._folder) if number <= self.number):
                 _path(self._folder, number).unlink()
 
 

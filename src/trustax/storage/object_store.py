@@ -2,7 +2,8 @@
 
 Attempt n to train a run first creates the object `lease.n`, which only one process can do, and then writes to its own
 folder `attempt.n`. So a process that was thought dead can never overwrite the files of a later attempt. A checkpoint
-counts once its manifest is there, which is written last, and the newest attempt with a checkpoint holds the run.
+counts once its manifest is there, which is written last, and the newest attempt with a checkpoint holds the run. When
+an attempt ends, its lease becomes empty.
 """
 
 import contextlib
@@ -51,9 +52,9 @@ class StoredRun:
         self._files, self._root = _connect(self.url)
 
     def is_empty(self) -> bool:
-        """Whether no attempt has been made to train the run."""
+        """Whether the store has no files of the run, and no process trains it."""
         sizes = self._sizes()
-        return not _leases(sizes) and not _attempts(sizes)
+        return not _attempts(sizes) and not any(sizes[f"lease.{number}"] for number in _leases(sizes))
 
     def download(self, folder: Path, with_arrays: bool = True) -> Saved | None:
         """Copy the files of the newest attempt to a local folder; without arrays, only its definition and metrics."""
@@ -74,7 +75,7 @@ class StoredRun:
         """The end of the metrics of the newest attempt that has any, and the host that trains the run now."""
         sizes = self._sizes()
         leases = _leases(sizes)
-        host = host_of(self._read(f"lease.{max(leases)}")) if leases else None
+        host = host_of(self._read(f"lease.{max(leases)}")) if leases else None  # None if that attempt has ended
         attempts = [number for number in _attempts(sizes) if f"attempt.{number}/{METRICS_FILE}" in sizes]
         name = f"attempt.{max(attempts, default=0)}/{METRICS_FILE}"
         return (self._read(name, start=max(0, sizes[name] - TAIL)) or b"") if attempts else b"", host
@@ -90,6 +91,10 @@ class StoredRun:
         for name in sorted(names, key=lambda name: not name.endswith(f"/{MANIFEST}")):
             with self._errors("written"), contextlib.suppress(FileNotFoundError):
                 self._files.rm_file(f"{self._root}/{name}")
+
+    def empty(self, name: str) -> None:
+        with self._errors("written"):
+            self._files.pipe_file(f"{self._root}/{name}", b"")
 
     def take_lease(self) -> "StoreLease":
         """Create the lease of the next attempt."""
@@ -161,7 +166,7 @@ class StoreLease:
         self._content = content
 
     def check(self) -> None:
-        """Raise an error if a later attempt has taken over the run, or has finished it and removed the leases."""
+        """Raise an error if a later attempt has taken over the run."""
         run = self._run
         sizes = run._sizes()
         later = [number for number in (*_leases(sizes), *_attempts(sizes)) if number > self.number]
@@ -174,10 +179,14 @@ class StoreLease:
         self._run.delete(name for name in self._run._sizes() if 0 < _attempt_of(name) < self.number)
 
     def release(self) -> None:
-        """Remove this lease and earlier ones, unless a later attempt has taken over the run."""
+        """Remove earlier leases and empty this one, unless a later attempt has taken over the run.
+
+        An empty lease says that the attempt has ended. It stays, so that no other attempt gets the same number.
+        """
         with contextlib.suppress(TrustaxError):
             self.check()
-            self._run.delete(f"lease.{number}" for number in sorted(_leases(self._run._sizes())))
+            self._run.empty(f"lease.{self.number}")
+            self._run.delete(f"lease.{number}" for number in _leases(self._run._sizes()) if number < self.number)
 
 
 def copy_to_store(path: Path, url: str) -> None:
