@@ -68,7 +68,7 @@ class Zoo:
 
 def evaluation_of(agent: Any, env_id: str, num_episodes: int, seed: int = 0) -> dict[str, Any]:
     """The evaluation of an agent with the most likely actions, as `result.json` stores it."""
-    result = evaluate(agent, env_id, num_episodes, seed=seed)
+    result = evaluate(agent, env_id, num_episodes, seed=seed, max_envs=num_episodes)
     evaluation = {
         "num_episodes": num_episodes,
         "seed": seed,
