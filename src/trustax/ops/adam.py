@@ -4,6 +4,10 @@
 
 where m̂ = m/(1-β₁ᵗ) and v̂ = v/(1-β₂ᵗ). Both bias corrections are scalars, so they are folded into η and ε:
 one division and one square root per parameter instead of three divisions.
+
+`optax.chain(clip_by_global_norm, scale_by_adam)` gives the same steps and took 1.10 to 1.19 times the processor time of
+this one in a compiled loop (9,100 to 1,690,000 parameters, medians of alternating repetitions on a busy CPU). It also
+needs optax, which is slow to import, and does not return the norm of the gradient.
 """
 
 from math import log
