@@ -113,7 +113,7 @@ def test_seeds_in_parallel_equal_single_seeds(env: str, runs_of: Callable[[str],
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=[] if n in ("mcpo", "trpo") else [pytest.mark.slow]) for n, k in ALGORITHMS.items()]
+    "kind", [pytest.param(k, marks=[] if n == "mcpo" else [pytest.mark.slow]) for n, k in ALGORITHMS.items()]
 )
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     kind: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

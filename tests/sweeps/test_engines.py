@@ -1,6 +1,5 @@
 """Sweeps on Ray and submitit end as on this machine, also if a process thought dead wakes up again."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,16 +8,25 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from reliability.sweeps import every_step_once, hashes, start_sweep, wait_for
+from reliability.sweeps import STEPS, every_step_once, hashes, wait_for
 
 from tests.sweeps.test_pool import LONG, job, num_saved
-from trustax.run import from_json
+from trustax.algorithms import MCPO
+from trustax.run import Run
 from trustax.storage.lease import has_leases
 from trustax.sweeps.engines import make_engine
 from trustax.sweeps.pool import run_jobs
-from trustax.sweeps.worker import Job
+from trustax.training import train
 
 NUM_RUNS, NUM_ITERATIONS = 2, 60
+RUN = Run(
+    algorithm=MCPO(hidden_sizes=(8,), num_epochs=1, num_minibatches=2, memory_size=2),
+    env_id="native:CartPole-v1",
+    num_envs=2,
+    horizon=64,
+    total_timesteps=STEPS * NUM_ITERATIONS,
+)
+"""What the sweep of `reliability.sweeps` repeats."""
 ROOT = Path(__file__).parents[2]
 DISTURBED = f"""
 import sys
@@ -30,29 +38,27 @@ assert disturbed_sweep(Path(sys.argv[1]), {NUM_RUNS}, {NUM_ITERATIONS}, num_kill
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("local") / "sweep"
-    assert start_sweep(folder, "", NUM_RUNS, NUM_ITERATIONS).wait(timeout=600) == 0
-    return folder
+def expected(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The hash of the run that all runs of the sweep repeat, trained without a sweep."""
+    folder = tmp_path_factory.mktemp("alone")
+    train(RUN, run_dir=folder / "run", quiet=True)
+    (found,) = hashes(folder).values()
+    return found
 
 
 @pytest.mark.engines
-def test_a_sweep_continues_on_another_node_after_a_node_is_killed(undisturbed: Path, tmp_path: Path) -> None:
+def test_a_sweep_continues_on_another_node_after_a_node_is_killed(expected: str, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", DISTURBED, tmp_path / "sweep"], check=True, timeout=900, cwd=ROOT)
-    assert hashes(tmp_path / "sweep") == hashes(undisturbed)
+    assert list(hashes(tmp_path / "sweep").values()) == [expected] * NUM_RUNS
     assert every_step_once(tmp_path / "sweep", NUM_ITERATIONS)
     assert not list(tmp_path.glob("sweep/*/lease.*"))
 
 
 @pytest.mark.engines
-def test_submitit_runs_a_sweep(undisturbed: Path, tmp_path: Path) -> None:
-    runs = [json.loads(path.read_text()) for path in sorted(undisturbed.glob("*/run.json"))]
-    jobs = [
-        Job(title=path.parent.name, run=from_json(run), folder=tmp_path / path.parent.name)
-        for path, run in zip(sorted(undisturbed.glob("*/run.json")), runs, strict=True)
-    ]
+def test_submitit_runs_a_sweep(expected: str, tmp_path: Path) -> None:
+    jobs = [job(tmp_path, f"run-{number}", RUN) for number in range(NUM_RUNS)]
     assert run_jobs(jobs, make_engine("slurm", cluster="local")) == []
-    assert hashes(tmp_path) == hashes(undisturbed)
+    assert list(hashes(tmp_path).values()) == [expected] * NUM_RUNS
 
 
 def test_a_process_presumed_dead_does_not_write_after_it_wakes_up(tmp_path: Path) -> None:
