@@ -31,6 +31,7 @@ EXCEPTIONS = {
     ("trustax.envs.vectorize", "trustax.runtime.compilation"),  # to compile its reset
     ("trustax.envs.envpool", "trustax.runtime.cores"),  # for its number of threads
     ("trustax.storage.manifest", "trustax"),  # the version
+    ("trustax.runtime.distributed", "trustax"),  # the version
 }
 PURE = [*LAYERS[0], *LAYERS[1]]
 DANGEROUS = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}

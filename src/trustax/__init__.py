@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         StopWithoutProgress,
         register_callback,
     )
+    from trustax.runtime.distributed import Distributed
     from trustax.runtime.interrupt import Interrupted
     from trustax.runtime.loop import Iteration
     from trustax.settings import PerLearner, setting
@@ -68,6 +69,7 @@ __all__ = [
     "BoxActions",
     "Callback",
     "DiscreteActions",
+    "Distributed",
     "Engine",
     "EnvSpec",
     "Evaluate",
@@ -117,6 +119,7 @@ _NAMES = {
     "trustax.run": "Run",
     "trustax.runtime.callbacks": "Callback Evaluate KeepAgents PrintProgress StopAtReturn StopWithoutProgress "
     "register_callback",
+    "trustax.runtime.distributed": "Distributed",
     "trustax.runtime.interrupt": "Interrupted",
     "trustax.runtime.loop": "Iteration",
     "trustax.settings": "PerLearner setting",

@@ -1,7 +1,7 @@
 """Training: `iterations` yields every iteration of a run; `train` runs it to the end and calls callbacks."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,13 @@ from trustax.errors import TrustaxError, refuse_unknown
 from trustax.ops.metrics import RETURN, STEP, Record, finite_values
 from trustax.run import Run
 from trustax.runtime.callbacks import Callback, Callbacks
+from trustax.runtime.distributed import Distributed, Group
 from trustax.runtime.loop import Iteration, TrainingLoop
 from trustax.runtime.state import RunState
+from trustax.storage.journal import read_records
 from trustax.storage.loggers import Logger
 from trustax.storage.object_store import copy_to_store, is_url
-from trustax.storage.run_directory import agent_of, as_dict
+from trustax.storage.run_directory import agent_of, as_dict, load
 
 if TYPE_CHECKING:
     import pandas
@@ -35,6 +37,7 @@ OPTIONS = (
     "num_workers",
     "worker_timeout",
     "restart_workers",
+    "distributed",
 )
 """Arguments of `train` that are not settings of a `Run`."""
 
@@ -47,11 +50,17 @@ class Result:
     records: Sequence[Record] = field(repr=False)
     """The metrics of each iteration; with a `run_dir`, they are read from its `metrics.jsonl` when asked for."""
     state: RunState = field(repr=False)
+    """The state of all learners; in a distributed run, of those that this process has trained."""
     run_dir: Path | None = None
+    group: Group = field(default_factory=Group, repr=False)
+    """The processes of a distributed run."""
 
     def agent(self, learner: int = 0, policy: str = "policy") -> Agent:
         """The agent of a learner, given by its index. `policy="virtual"` returns MCPO's ψ instead of θ."""
-        return agent_of(self.run, as_dict(self.state), learner, policy)
+        own = self.group.learners(self.run)
+        if self.run_dir is not None and learner not in own and 0 <= learner < self.run.num_seeds:
+            return load(self.run_dir, learner, policy)
+        return agent_of(self.run, as_dict(self.state), learner, policy, own.start)
 
     def plot(self, path: str | Path) -> None:
         """Plot the learning curve, with its spread over the seeds, as PNG, SVG or PDF."""
@@ -103,6 +112,7 @@ def train(
     num_workers: int = 0,
     worker_timeout: float = 60.0,
     restart_workers: bool = False,
+    distributed: Distributed | None = None,
     **unknown: Any,
 ) -> Result:
     """Train an algorithm on an environment, or train a `Run`, which defines both.
@@ -131,6 +141,8 @@ def train(
         worker_timeout: seconds after which a worker process that does not answer counts as failed.
         restart_workers: replace a worker process that fails, and count its episodes as truncated, instead of raising
             an error.
+        distributed: the other processes that train this run, each with its own share of the seeds; all of them call
+            `train` with the same arguments and a `run_dir` that they share.
     """
     settings = {
         "total_timesteps": total_timesteps,
@@ -154,15 +166,19 @@ def train(
         quiet=quiet,
         loggers=loggers,
         workers=Workers(num_workers, worker_timeout, restart_workers),
+        distributed=distributed,
     ) as loop:
+        hooks = hooks.of_process(loop.group.is_first)
         hooks.start(run, loop.run_dir, loop.timesteps)
         for iteration in loop:
             if iteration.checkpoint is not None:
                 hooks.checkpoint(iteration)
-            if hooks.iteration(iteration):
+            if loop.agree_to_end(hooks.iteration(iteration)):
                 break
-    result = Result(run, loop.records, loop.state, loop.run_dir)
-    if result.run_dir is not None and any(finite_values(record.get(RETURN)) for record in result.records):
+    result = Result(run, loop.records, loop.state, loop.run_dir, loop.group)
+    if result.run_dir is not None and not loop.group.is_first:
+        result = replace(result, records=read_records(result.run_dir))
+    elif result.run_dir is not None and any(finite_values(record.get(RETURN)) for record in result.records):
         result.plot(result.run_dir / CURVE_FILE)
         if is_url(run_dir):
             copy_to_store(result.run_dir / CURVE_FILE, str(run_dir))

@@ -13,6 +13,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from trustax.cli.processes import Processes
 from trustax.envs.check import check, report
 from trustax.envs.engines import imports_module, resumes_exactly
 from trustax.errors import TrustaxError
@@ -67,6 +68,7 @@ class Train(Generic[SomeAlgorithm]):
 
     run: Run[SomeAlgorithm]
     output: Output = field(default_factory=Output)
+    processes: Processes = field(default_factory=Processes)
     task: str | None = None
     """A task of the paper, for example hopper, instead of an environment id. With either of them, the paper's settings
     for this environment, if any, become the defaults."""
@@ -77,6 +79,9 @@ class Train(Generic[SomeAlgorithm]):
     def __call__(self) -> None:
         if not self.run.env_id:
             raise TrustaxError("--env-id is missing; choose an environment, for example --env-id Pendulum-v1")
+        distributed = self.processes.chosen()
+        if distributed is not None and self.output.run_dir is None:
+            raise TrustaxError("--distributed needs --run-dir, a folder that all processes share")
         folder = self.output.run_dir or _new_folder(self.run)
         if self.output.resume:
             _print_exactness(self.run)
@@ -92,6 +97,7 @@ class Train(Generic[SomeAlgorithm]):
                 num_workers=self.output.num_workers,
                 worker_timeout=self.output.worker_timeout,
                 restart_workers=self.output.restart_workers,
+                distributed=distributed,
             ),
             folder,
         )
@@ -121,6 +127,7 @@ class Resume:
     """Seconds after which a worker process that does not answer counts as failed."""
     restart_workers: bool = False
     """Replace a worker process that fails, and count its episodes as truncated, instead of stopping."""
+    processes: Processes = field(default_factory=Processes)
 
     def __call__(self) -> None:
         run = read_run(local_copy(self.run_dir))
@@ -141,6 +148,7 @@ class Resume:
                 num_workers=self.num_workers,
                 worker_timeout=self.worker_timeout,
                 restart_workers=self.restart_workers,
+                distributed=self.processes.chosen(),
             ),
             self.run_dir,
         )
@@ -306,6 +314,8 @@ def _print_exactness(run: Run) -> None:
 
 def _report(result: Result, place: str | Path) -> None:
     assert result.run_dir is not None
+    if not result.group.is_first:
+        return
     if int(result.state.iteration) < result.run.num_iterations:
         print(f"stopped by a callback; resume with: trustax resume {quote(str(place))}")
     print(f"run folder      {place}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from trustax.envs import Environment
 from trustax.errors import TrustaxError, similar_or_all
@@ -29,7 +29,11 @@ EVALUATIONS_FILE = "evaluations.jsonl"
 
 
 class Hooks(Protocol):
-    """The methods that a callback may have; all are optional."""
+    """The methods that a callback may have; all are optional.
+
+    In a distributed run, process 0 calls the callbacks. Those with an attribute `in_every_process = True` are called in
+    every process, each with its own `iteration.learners`.
+    """
 
     def on_start(self, run: Run, run_dir: Path | None, timesteps: int) -> Any:
         """Called before the first iteration. A resumed run starts at `timesteps`."""
@@ -63,6 +67,10 @@ class Callbacks:
                     f"a callback must be a function of an iteration or have one of the methods {', '.join(HOOKS)}; "
                     f"{callback!r} has none"
                 )
+
+    def of_process(self, is_first: bool) -> "Callbacks":
+        """The callbacks that a process of a distributed run calls."""
+        return Callbacks(one for one in self._callbacks if is_first or getattr(one, "in_every_process", False))
 
     def start(self, run: Run, run_dir: Path | None, timesteps: int) -> None:
         self._call("on_start", run, run_dir, timesteps)
@@ -104,6 +112,7 @@ class Evaluate:
     """Sample actions instead of taking the most likely one."""
     env: Environment | None = None
     """Another environment than the run's; required if the run's environment was not given by its id."""
+    in_every_process: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _validate(self)
@@ -127,19 +136,22 @@ class Evaluate:
             return
         env = iteration.run.env_id if self.env is None else self.env
         best_so_far = self.best
-        agents = [iteration.agent(learner) for learner in range(iteration.run.num_seeds)]
+        agents = {learner: iteration.agent(learner) for learner in iteration.learners}
         results = [
-            evaluate(agent, env, self.episodes, not self.stochastic, seed)
-            for agent, seed in zip(agents, iteration.run.seeds, strict=True)
+            evaluate(agent, env, self.episodes, not self.stochastic, iteration.run.seeds[learner])
+            for learner, agent in agents.items()
         ]
-        means = [float(result.returns.mean()) for result in results]
+        parts = iteration.group.gather([float(result.returns.mean()) for result in results])
+        means = [mean for part in parts for mean in part]
         self.evaluations.append({"step": iteration.timesteps, "returns": means})
         if iteration.run_dir is None:
             return
-        with (iteration.run_dir / EVALUATIONS_FILE).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(self.evaluations[-1]) + "\n")
-        if max(means) > best_so_far:
-            agents[means.index(max(means))].save(iteration.run_dir / BEST_AGENT)
+        if iteration.group.is_first:
+            with (iteration.run_dir / EVALUATIONS_FILE).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(self.evaluations[-1]) + "\n")
+        best = means.index(max(means))
+        if means[best] > best_so_far and best in agents:
+            agents[best].save(iteration.run_dir / BEST_AGENT)
 
 
 @dataclass(kw_only=True)
@@ -190,6 +202,7 @@ class KeepAgents:
 
     every: int = 100_000
     """Environment steps per learner between saves."""
+    in_every_process: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _validate(self)
@@ -198,9 +211,10 @@ class KeepAgents:
         before = iteration.timesteps - iteration.run.batch_size
         if iteration.run_dir is None or (iteration.timesteps // self.every == before // self.every):
             return
-        for learner, name in enumerate(iteration.run.learner_names):
-            folder = iteration.run_dir / "agents" / f"step_{iteration.timesteps:012d}"
-            iteration.agent(learner).save(folder / f"seed_{name}.agent")
+        folder = iteration.run_dir / "agents" / f"step_{iteration.timesteps:012d}"
+        names = iteration.run.learner_names
+        for learner in iteration.learners:
+            iteration.agent(learner).save(folder / f"seed_{names[learner]}.agent")
 
 
 @dataclass(kw_only=True)

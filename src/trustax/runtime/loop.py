@@ -26,7 +26,9 @@ from trustax.ops.metrics import SKIPPED, SPEED, STEP, Record
 from trustax.run import Run
 from trustax.runtime.collect import RolloutStopped
 from trustax.runtime.devices import configure_devices
+from trustax.runtime.distributed import Distributed, Group, joined
 from trustax.runtime.divergence import divergence_of, skipped_so_far
+from trustax.runtime.gathering import merged, part_of
 from trustax.runtime.interrupt import Interrupted, InterruptGuard
 from trustax.runtime.iteration import Seconds, StepResult, TrainStep
 from trustax.runtime.state import RunState, restart_environment, start
@@ -58,6 +60,8 @@ class Iteration:
     """the traced metrics of every update, `seed update`"""
     old_policy: Policy | None = field(default=None, repr=False)
     """the policies that collected the rollout, on the host; None if no metrics are traced"""
+    group: Group = field(default_factory=Group, repr=False)
+    """the processes of a distributed run"""
 
     @property
     def record(self) -> Record:
@@ -73,9 +77,14 @@ class Iteration:
     def is_last(self) -> bool:
         return self.number == self.run.num_iterations
 
+    @property
+    def learners(self) -> range:
+        """The learners that this process trains, by index: all of them, unless the run is distributed."""
+        return self.group.learners(self.run)
+
     def agent(self, learner: int = 0, policy: str = "policy") -> Agent:
         """The current agent of a learner, given by its index. `policy="virtual"` returns MCPO's ψ instead of θ."""
-        return agent_of(self.run, as_dict(self.state), learner, policy)
+        return agent_of(self.run, as_dict(self.state), learner, policy, self.learners.start)
 
 
 class TrainingLoop:
@@ -84,6 +93,7 @@ class TrainingLoop:
     Leaving the context before the end of the run, by `break` or by an error in the caller, saves the last iteration.
     With `lease`, a later attempt on another machine takes over the run, and this one stops (see `storage/lease.py`).
     With a URL as `run_dir`, the run trains in a temporary folder and is copied to its store (see `storage/mirror.py`).
+    With `distributed`, this process trains some of the learners, in step with other processes.
     """
 
     def __init__(
@@ -99,6 +109,7 @@ class TrainingLoop:
         traced: Sequence[str] = (),
         lease: bool = False,
         workers: Workers = IN_PROCESS,
+        distributed: Distributed | None = None,
     ) -> None:
         self.run = run
         self._workers = workers
@@ -112,44 +123,61 @@ class TrainingLoop:
         self._loggers = Loggers(loggers, self.run_dir)
         self._traced = traced
         self._lease = lease
+        self._distributed = distributed
         self._claim: Claim | None = None
         self._stack = ExitStack()
         self._is_saved = True
+        self._is_stopped = False
 
     def __enter__(self) -> "TrainingLoop":
         run = self.run
         if not self._resume:
             _require_one_iteration(run)
-        configure_devices(run.num_seeds, large_network=observes_images(run.env_id))
         with self._stack as stack:
+            self.group = stack.enter_context(joined(self._distributed, run))
+            self._own_run = own = self.group.part_of(run)
+            configure_devices(own.num_seeds, large_network=observes_images(run.env_id))
             self._guard = stack.enter_context(InterruptGuard())
             stack.enter_context(self._mirror)
-            if self.run_dir is not None:
+            if self.run_dir is not None and self.group.is_first:
                 self._claim = stack.enter_context(locked(self.run_dir, lease=self._lease))
-            self._environment = _make_environment(run, self._env, self._workers)
+            self._environment = _make_environment(own, self._env, self._workers)
             stack.callback(self._environment.close)
-            self._directory = RunDirectory(self.run_dir, run, self._environment, self._checkpoint_seconds)
+            self._directory = RunDirectory(self.run_dir, run, self._environment, self._checkpoint_seconds, self.group)
             self._directory.open(self._resume)
-            self.state = start(run, self._environment)
+            self.state = start(own, self._environment)
             if self._resume:
                 self.state = self._directory.restore(self.state)
             self.timesteps = int(self.state.iteration) * run.batch_size
-            resume_at = self.timesteps if self._resume else None
-            self._journal = stack.enter_context(Journal(self.run_dir, resume_at, run.batch_size))
-            self.records = self._journal.records
-            stack.callback(self._loggers.close)
-            self._loggers.start(run, resume_at)
-            self._terminal = stack.enter_context(_make_terminal(run, self.timesteps, self._quiet))
-            if run.total_timesteps != run.num_iterations * run.batch_size:
-                self._terminal.note(_describe_rounding(run))
+            self._start_logging(stack)
             self._stack = stack.pop_all()
         return self
+
+    def _start_logging(self, stack: ExitStack) -> None:
+        """Open the journal, the loggers and the progress bar; of a distributed run, only process 0 has them."""
+        run, is_first = self.run, self.group.is_first
+        resume_at = self.timesteps if self._resume else None
+        self._journal = stack.enter_context(Journal(self.run_dir if is_first else None, resume_at, run.batch_size))
+        self.records = self._journal.records
+        self._terminal = stack.enter_context(_make_terminal(run, self.timesteps, self._quiet or not is_first))
+        if not is_first:
+            return
+        stack.callback(self._loggers.close)
+        self._loggers.start(run, resume_at)
+        if run.total_timesteps != run.num_iterations * run.batch_size:
+            self._terminal.note(_describe_rounding(run))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._stack as stack:
-            if not self._is_saved and self._directory.should_save(int(self.state.iteration), stopping=True):
+            # The processes of a distributed run save together, so one that fails cannot save.
+            can_save = kind is None or self.group.num_processes == 1
+            if (
+                not self._is_saved
+                and can_save
+                and self._directory.should_save(int(self.state.iteration), stopping=True)
+            ):
                 self._save()
             self._stack = stack.pop_all()
         self._stack.__exit__(kind, error, trace)
@@ -158,10 +186,12 @@ class TrainingLoop:
         run = self.run
         if int(self.state.iteration) >= run.num_iterations:
             return
-        step = TrainStep(run, self._environment, self._traced, lambda: self._guard.requested)
+        # Alone, a rollout can be stopped in the middle; several processes stop after the same iteration.
+        is_alone = self.group.num_processes == 1
+        step = TrainStep(self._own_run, self._environment, self._traced, lambda: is_alone and self._guard.requested)
         with self._terminal.timed(f"compiling for {step.placement}"):
             self.state = step.compile(self.state)
-        if self._guard.requested:
+        if self.group.agree(self._guard.requested):
             raise Interrupted(self._directory.resume_hint(self.timesteps))
         start_time = time.perf_counter()
         for number in range(int(self.state.iteration) + 1, run.num_iterations + 1):
@@ -172,16 +202,17 @@ class TrainingLoop:
                 self._stop(number - 1)
             self._is_saved = True  # a state that does not pass its checks must not be saved
             self.state = result.state
-            self._record(result, number, time.perf_counter() - start_time)
+            should_save = self._record(result, number, time.perf_counter() - start_time)
             self._is_saved = False
             is_last = number == run.num_iterations
-            should_save = is_last or self._directory.should_save(number, stopping=self._guard.requested)
-            checkpoint = self._save() if should_save else None
-            yield Iteration(run, number, self.records, self.state, self.run_dir, checkpoint, result.series, old_policy)
-            if self._guard.requested and not is_last:
+            checkpoint = self._save() if is_last or should_save else None
+            yield Iteration(
+                run, number, self.records, self.state, self.run_dir, checkpoint, result.series, old_policy, self.group
+            )
+            if self._should_stop() and not is_last:
                 self._stop(number)
             if self._directory.should_restart(number) and not is_last:
-                self.state = step.place(restart_environment(run, self.state, self._environment))
+                self.state = step.place(restart_environment(self._own_run, self.state, self._environment))
 
     def _stop(self, number: int) -> NoReturn:
         """Save the last complete iteration, if it is not saved yet, and leave the loop."""
@@ -189,17 +220,39 @@ class TrainingLoop:
             self._save()
         raise Interrupted(self._directory.resume_hint(self.timesteps))
 
-    def _record(self, result: StepResult, number: int, elapsed: float) -> None:
-        values = {name: value.tolist() for name, value in result.metrics.items()}
-        _require_usable(result.fault, self._directory)
+    def agree_to_end(self, wanted: bool) -> bool:
+        """Whether any process of a distributed run wants to end it after this iteration; every process must ask."""
+        answers = self.group.gather([bool(wanted), self._guard.requested])
+        self._is_stopped = any(signaled for _, signaled in answers)
+        return any(ending for ending, _ in answers)
+
+    def _should_stop(self) -> bool:
+        """Whether a signal has stopped the run; the processes of a distributed run have agreed on it."""
+        return self._guard.requested if self.group.num_processes == 1 else self._is_stopped
+
+    def _record(self, result: StepResult, number: int, elapsed: float) -> bool:
+        """Record the metrics of all processes, and decide together whether to save."""
+        restarts = getattr(self._environment, "restarts", 0) if self._workers.restart else None
+        should_save = self._directory.should_save(number, stopping=False)
+        whole = merged(self.group.gather(part_of(result, restarts, self._guard.requested, should_save)))
+        _require_usable(whole.fault, self._directory)
         self._check_claim()
-        restarts = {"env/restarts": getattr(self._environment, "restarts", 0)} if self._workers.restart else {}
-        skipped = {SKIPPED: skipped_so_far(self.records, result.causes)}
-        self._journal.record(_time_metrics(self.run, number, result.seconds, elapsed) | restarts | values | skipped)
+        times = _time_metrics(self.run, number, whole.seconds, elapsed)
+        self._journal_record(times | whole.metrics, whole.causes)
         self.timesteps = self.records[-1][STEP]
-        self._loggers.log(self.records[-1])
         self._terminal.update(self.records[-1])
-        if error := divergence_of(self.records, result.causes, self.run.num_iterations):
+        return whole.save or (whole.stop and self._directory.should_save(number, stopping=True))
+
+    def _journal_record(self, record: Record, causes: list[int]) -> None:
+        """Write and log a record, and check for divergence, in process 0; the others only keep the newest record."""
+        if not self.group.is_first:
+            self._journal = Journal(None)
+            self._journal.record(record)
+            self.records = self._journal.records
+            return
+        self._journal.record(record | {SKIPPED: skipped_so_far(self.records, causes)})
+        self._loggers.log(self.records[-1])
+        if error := divergence_of(self.records, causes, self.run.num_iterations):
             raise TrustaxError(error + self._directory.checkpoint_hint())
 
     def _save(self) -> Path | None:

@@ -5,7 +5,6 @@ Saving is atomic, even if the process is killed. Loading validates everything an
 """
 
 import contextlib
-import math
 import os
 import shutil
 import uuid
@@ -16,19 +15,22 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
+from trustax.storage.arrays import Rows, read_arrays, with_rows
 from trustax.storage.manifest import (
     ARRAYS,
     MANIFEST,
-    MANIFEST_SIZE_LIMIT,
     CheckpointError,
-    check_digest,
+    Shard,
     check_size,
+    file_digest,
+    is_checkpoint_file,
     read_manifest,
-    regular_file_size,
+    shard_name,
     write_manifest,
+    write_sharded_manifest,
 )
 
 TEMPORARY_PREFIX = ".tmp-"
@@ -67,10 +69,11 @@ def read_header(folder: Path | str) -> dict[str, Any]:
     return read_manifest(folder_or_backup(Path(folder)))["header"]
 
 
-def load(folder: Path | str, template: Any, part: bool = False) -> Any:
+def load(folder: Path | str, template: Any, part: bool = False, rows: Rows | None = None) -> Any:
     """Load a saved tree, which must have exactly the structure, shapes and dtypes of `template`.
 
-    With `part`, the template may lack branches of the saved tree; only the branches of the template are read.
+    With `part`, the template may lack branches of the saved tree; only the branches of the template are read. With
+    `rows`, the template has these rows of the saved arrays.
 
     The leaves of the template are arrays or `jax.ShapeDtypeStruct`s, including typed PRNG keys. A leaf is loaded as a
     NumPy array if it is one in the template, and as a JAX array on the default device otherwise.
@@ -79,11 +82,8 @@ def load(folder: Path | str, template: Any, part: bool = False) -> Any:
     manifest = read_manifest(folder)
     leaves = _named_leaves(folder, template)
     expected = {name: _describe(leaf) for name, leaf in leaves.items()}
-    listed = {name: one for name, one in manifest["arrays"].items() if name in expected or not part}
-    _check_same_arrays(folder / MANIFEST, listed, expected)
-    check_size(folder, manifest)
-    stored = _read_arrays(folder / ARRAYS, manifest["sha256"], expected, part)
-    restored = [_restore(folder / ARRAYS, name, stored[name], leaf) for name, leaf in leaves.items()]
+    stored = read_arrays(folder, manifest, expected, part, rows)
+    restored = [_restore(folder, name, stored[name], leaf) for name, leaf in leaves.items()]
     return jax.tree.unflatten(jax.tree.structure(template), restored)
 
 
@@ -94,8 +94,7 @@ def copy_rows(source: Path | str, target: Path | str, rows: Sequence[int], heade
     """
     folder, target = folder_or_backup(Path(source)), Path(os.path.realpath(target))
     manifest = read_manifest(folder)
-    check_size(folder, manifest)
-    stored = _read_arrays(folder / ARRAYS, manifest["sha256"], manifest["arrays"], part=False)
+    stored = read_arrays(folder, manifest, manifest["arrays"])
     arrays = {name: array[list(rows)] if array.ndim else array for name, array in stored.items()}
     listed = {name: one | {"shape": list(arrays[name].shape)} for name, one in manifest["arrays"].items()}
     temporary = target.with_name(TEMPORARY_PREFIX + uuid.uuid4().hex)
@@ -147,9 +146,12 @@ def _restore(path: Path, name: str, stored: np.ndarray, leaf: Any) -> Any:
 
 
 def _write_files(folder: Path, leaves: dict[str, Any], header: dict[str, Any]) -> None:
+    _write_arrays(folder, _on_host(leaves), {name: _describe(leaf) for name, leaf in leaves.items()}, header)
+
+
+def _on_host(leaves: dict[str, Any]) -> dict[str, np.ndarray]:
     arrays = {name: jax.random.key_data(leaf) if _is_key(leaf) else leaf for name, leaf in leaves.items()}
-    host = {name: np.asarray(array, order="C") for name, array in jax.device_get(arrays).items()}
-    _write_arrays(folder, host, {name: _describe(leaf) for name, leaf in leaves.items()}, header)
+    return {name: np.asarray(array, order="C") for name, array in jax.device_get(arrays).items()}
 
 
 def _write_arrays(folder: Path, arrays: dict[str, np.ndarray], listed: dict[str, Any], header: dict[str, Any]) -> None:
@@ -162,6 +164,39 @@ def _write_arrays(folder: Path, arrays: dict[str, np.ndarray], listed: dict[str,
     shutil.copymode(folder / MANIFEST, folder / ARRAYS)
     _fsync(folder)
     check_size(folder, read_manifest(folder))  # the checkpoint can be loaded, within the size limit
+
+
+def write_shard(folder: Path, tree: Any, number: int, rows: range) -> Shard:
+    """Write some rows of the arrays of a checkpoint to a file, as one of several processes."""
+    path = folder / shard_name(number)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(_on_host(_named_leaves(folder, tree)), path)
+        path.chmod(folder.stat().st_mode & 0o666)  # as the umask allows; safetensors lets only the owner read it
+        _fsync(path)
+        return Shard(path.name, rows.start, rows.stop, path.stat().st_size, file_digest(path))
+    except (OSError, SafetensorError, ValueError, TypeError) as error:
+        raise CheckpointError(folder, f"not saved: {error}") from error
+
+
+def finish_shards(
+    temporary: Path, folder: Path, tree: Any, header: dict[str, Any], shards: Sequence[Shard], num_rows: int
+) -> None:
+    """Write the manifest for the shards that all processes have written to `temporary`, and move it to `folder`."""
+    folder = Path(os.path.realpath(folder))
+    leaves = _named_leaves(folder, tree)
+    listed = {name: _describe(leaf) for name, leaf in leaves.items()}
+    try:
+        _refuse_to_replace_other_files(folder)
+        write_sharded_manifest(temporary, header, with_rows(listed, num_rows), list(shards), jax.__version__)
+        _fsync(temporary / MANIFEST)
+        _fsync(temporary)
+        check_size(temporary, read_manifest(temporary))  # every shard is there
+        _move_into_place(temporary, folder)
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise CheckpointError(folder, f"not saved: {error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _fsync(path: Path) -> None:
@@ -193,7 +228,8 @@ def _refuse_to_replace_other_files(folder: Path) -> None:
     """Replacing deletes the old folder, which may be the home folder by mistake, so refuse other files."""
     if folder.exists() and not folder.is_dir():
         raise CheckpointError(folder, "not saved: a file with this name exists")
-    others = {entry.name for entry in folder.iterdir()} - {ARRAYS, MANIFEST} if folder.exists() else set()
+    names = [entry.name for entry in folder.iterdir()] if folder.exists() else []
+    others = [name for name in names if not is_checkpoint_file(name)]
     if others:
         raise CheckpointError(folder, f"not saved: the folder contains other files, such as {min(others)!r}")
 
@@ -212,33 +248,3 @@ def _move_into_place(temporary: Path, folder: Path) -> None:
         raise
     _fsync(folder.parent)
     shutil.rmtree(backup, ignore_errors=True)
-
-
-def _check_same_arrays(path: Path, listed: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Check that the manifest lists exactly the arrays of the template."""
-    for name in sorted(listed.keys() | expected.keys()):
-        if listed.get(name) != expected.get(name):
-            actual, needed = listed.get(name, "missing"), expected.get(name, "no such array")
-            raise CheckpointError(path, f"array {name[:99]} is {actual}, expected {needed}")
-
-
-def _read_arrays(path: Path, digest: str, expected: dict[str, Any], part: bool) -> dict[str, np.ndarray]:
-    # The size is limited by the arrays of the template (and their names, which are in the manifest too), so that a
-    # malicious file costs no more time and memory than a valid one. With `part`, other arrays are only hashed.
-    needed = sum(math.prod(one["shape"]) * jnp.dtype(one["dtype"]).itemsize for one in expected.values())
-    if not part and regular_file_size(path) > needed + MANIFEST_SIZE_LIMIT:
-        raise CheckpointError(path, "far larger than the arrays that its manifest lists")
-    check_digest(path, digest)
-    try:
-        with safe_open(path, framework="numpy") as tensors:
-            # A malicious file may come with a matching digest, so the names, shapes and dtypes are checked again.
-            names = [name for name in tensors.keys() if name in expected or not part]  # noqa: SIM118
-            shapes = {name: tensors.get_slice(name).get_shape() for name in names}
-            if shapes != {name: one["shape"] for name, one in expected.items()}:
-                raise CheckpointError(path, "the arrays are not those that its manifest lists")
-            arrays = {name: tensors.get_tensor(name) for name in names}
-    except (OSError, SafetensorError, ValueError, TypeError, KeyError, OverflowError) as error:
-        raise CheckpointError(path, f"not a readable safetensors file: {error}") from error
-    if any(str(arrays[name].dtype) != one["dtype"] for name, one in expected.items()):
-        raise CheckpointError(path, "the dtypes are not those that its manifest lists")
-    return arrays

@@ -14,14 +14,17 @@ from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.envs.engines import imports_module, is_known
 from trustax.errors import TrustaxError
 from trustax.run import RUN_FILE, Run, from_json, read_run, settings_of, to_json, write_run
+from trustax.runtime.distributed import Group
 from trustax.runtime.state import RunState, is_resumable, restart_environment, template_of
 from trustax.storage import history as checkpoints
 from trustax.storage import pytree as checkpoint
+from trustax.storage.arrays import Rows
 from trustax.storage.hub import downloaded, is_address
 from trustax.storage.lease import is_lease
 from trustax.storage.manifest import CheckpointError, number_of_rows, read_manifest
 from trustax.storage.mirror import local_copy
 from trustax.storage.pytree import folder_or_backup
+from trustax.storage.shards import save_together, wait_for_file
 from trustax.storage.specs import spec_from_json, spec_to_json
 from trustax.storage.zoo.stored import SCHEME, entry
 
@@ -31,7 +34,11 @@ KEYS = "['keys']"
 
 
 class RunDirectory:
-    """Saves the state of a run to its folder; without a folder, nothing is saved."""
+    """Saves the state of a run to its folder; without a folder, nothing is saved.
+
+    The processes of a distributed run share the folder. Process 0 opens it, and each saves and restores the learners
+    that it trains.
+    """
 
     def __init__(
         self,
@@ -39,9 +46,13 @@ class RunDirectory:
         run: Run,
         environment: CompiledEnvironment | HostEnvironment,
         checkpoint_seconds: float,
+        group: Group | None = None,
     ) -> None:
         self.folder = folder
         self._run = run
+        self._group = group or Group()
+        alone = self._group.num_processes == 1
+        self._rows = None if alone else Rows(self._group.learners(run), run.num_seeds)
         self._environment = environment
         self._checkpoint_seconds = checkpoint_seconds
         self._last_save_time = time.monotonic()
@@ -51,7 +62,16 @@ class RunDirectory:
         self._restart_interval = 0 if is_resumable(environment) else run.restart_interval
 
     def open(self, resume: bool) -> None:
-        """Create the folder, or check that it holds the run to resume."""
+        """Create the folder, or check that it holds the run to resume; only process 0 does it."""
+        if self._group.is_first:
+            self._open(resume)
+        name = self._group.gather(None if self._saved is None else self._saved.name)[0]
+        if self.folder is None or self._group.is_first:
+            return
+        self._saved = None if name is None else checkpoints.checkpoint_path(self.folder, 0).with_name(name)
+        wait_for_file(self.folder / RUN_FILE)
+
+    def _open(self, resume: bool) -> None:
         if self.folder is None:
             if resume:
                 raise TrustaxError("resume needs run_dir, the folder of the run to resume")
@@ -113,8 +133,9 @@ class RunDirectory:
         header = {"kind": KIND, "run": to_json(self._run), "spec": spec_to_json(self._environment.spec)}
         steps = int(state.iteration) * self._run.batch_size
         path = checkpoints.checkpoint_path(self.folder, steps)
-        checkpoint.save(path, self._saved_part(state), header)
-        checkpoints.prune(self.folder, up_to=steps)
+        save_together(path, self._saved_part(state), header, self._rows, self._group)
+        if self._group.is_first:
+            checkpoints.prune(self.folder, up_to=steps)
         self._last_save_time = time.monotonic()
         self._last_save_seconds = self._last_save_time - start
         self._saved_steps = steps
@@ -124,7 +145,7 @@ class RunDirectory:
         """Restore the newest saved state; return the given state if none was saved."""
         if self._saved is None:
             return state
-        restored = RunState(**checkpoint.load(self._saved, self._saved_part(state)))
+        restored = RunState(**checkpoint.load(self._saved, self._saved_part(state), rows=self._rows))
         self._saved_steps = int(restored.iteration) * self._run.batch_size
         if self._saved_steps != checkpoints.step_of(self._saved):
             raise CheckpointError(
@@ -134,7 +155,7 @@ class RunDirectory:
             )
         if is_resumable(self._environment):
             return restored
-        return restart_environment(self._run, restored, self._environment)
+        return restart_environment(self._group.part_of(self._run), restored, self._environment)
 
     def resume_hint(self, steps: int) -> str:
         if self.folder is None:
@@ -144,6 +165,8 @@ class RunDirectory:
 
     def _resume_command(self) -> str:
         env_id = self._run.env_id
+        if self._group.num_processes > 1:
+            return "the same commands and --resume"
         if not is_known(env_id):  # the environment was given as an object
             return f"trustax.train(..., run_dir='{self.folder}', resume=True)"
         return f"trustax resume {quote(str(self.folder))}" + (f" --env-id {env_id}" if imports_module(env_id) else "")
@@ -207,17 +230,26 @@ def _differences(saved: Run, run: Run) -> list[tuple[str, Any, Any]]:
     ]
 
 
-def agent_of(run: Run, state: Any, learner: int, policy: str) -> Agent:
-    """The agent of a learner, given by its index, from a run state or from the part of it that `load` reads."""
+def agent_of(run: Run, state: Any, learner: int, policy: str, first: int = 0) -> Agent:
+    """The agent of a learner, given by its index, from a run state or from the part of it that `load` reads.
+
+    In a distributed run, the state has the learners of one process, from the index `first` on.
+    """
     if not 0 <= learner < run.num_seeds:
         raise TrustaxError(f"learner must be between 0 and {run.num_seeds - 1}, not {learner}")
+    own = range(first, first + state["keys"].shape[0]) if "keys" in state else range(run.num_seeds)
+    if learner not in own:
+        raise TrustaxError(
+            f"this process trains the learners {own.start} to {own.stop - 1}; load learner {learner} from the run's "
+            f"folder: trustax.load(run_dir, {learner})"
+        )
     learners = state["learner"]
     policies = getattr(learners, "policies", {"policy": learners.policy})
     if policy not in policies:
         raise TrustaxError(f"{run.algorithm_name} has no policy called {policy!r}; it has {', '.join(policies)}")
     # Learners may be on other devices than environments; an agent is on one device.
     chosen, statistics = jax.tree.map(
-        lambda x: jax.device_put(x[learner], jax.local_devices()[0]),
+        lambda x: jax.device_put(x[learner - first], jax.local_devices()[0]),
         (policies[policy], state["observer"].observation_statistics),
     )
     return Agent(chosen, statistics, seed=run.seeds[learner])

@@ -1,0 +1,47 @@
+"""The results of an iteration from all processes, merged into those of the run."""
+
+from typing import Any, NamedTuple
+
+from trustax.runtime.iteration import Seconds, StepResult
+
+
+class Gathered(NamedTuple):
+    """The result of an iteration for all learners."""
+
+    metrics: dict[str, Any]
+    fault: str | None
+    causes: list[int]
+    seconds: Seconds
+    """those of the slowest process"""
+    save: bool
+    """whether it is time to save, by the clock of process 0"""
+    stop: bool
+    """whether a process was asked to stop"""
+
+
+def part_of(result: StepResult, restarts: int | None, stop: bool, save: bool) -> dict[str, Any]:
+    """The part of one process, as JSON values."""
+    return {
+        "metrics": {name: value.tolist() for name, value in result.metrics.items()},
+        "restarts": restarts,
+        "fault": result.fault,
+        "causes": result.causes,
+        "seconds": list(result.seconds),
+        "stop": stop,
+        "save": save,
+    }
+
+
+def merged(parts: list[dict[str, Any]]) -> Gathered:
+    """The parts of all processes as one result."""
+    first = parts[0]
+    restarts = {} if first["restarts"] is None else {"env/restarts": sum(part["restarts"] for part in parts)}
+    metrics = {name: [value for part in parts for value in part["metrics"][name]] for name in first["metrics"]}
+    return Gathered(
+        restarts | metrics,
+        next((part["fault"] for part in parts if part["fault"] is not None), None),
+        [cause for part in parts for cause in part["causes"]],
+        max((Seconds(*part["seconds"]) for part in parts), key=lambda seconds: seconds.collect + seconds.learn),
+        first["save"],
+        any(part["stop"] for part in parts),
+    )

@@ -1,0 +1,218 @@
+"""Runs in several processes: the numbers of one process, also after a process is killed or their number changes."""
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from reliability.sweeps import wait_for
+
+import trustax as tx
+from trustax.runtime.distributed import Distributed, Group
+from trustax.storage.arrays import read_arrays
+from trustax.storage.history import newest_valid
+from trustax.storage.manifest import read_manifest
+
+NUM_SEEDS, BATCH_SIZE, NUM_ITERATIONS = 4, 16, 120
+OPTIONS = (
+    f"--env-id CartPole-v1 --num-seeds {NUM_SEEDS} --num-envs 2 --horizon 8 --total-timesteps "
+    f"{BATCH_SIZE * NUM_ITERATIONS} --hidden-sizes 4 --num-epochs 1 --num-minibatches 2 --checkpoint-seconds 0 --quiet"
+).split()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def start(folder: Path, num_processes: int, *options: str, env_id: str = "") -> "list[subprocess.Popen[str]]":
+    """Start the processes of a run, with one CPU device for each seed: equal programs, so equal numbers."""
+    environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(NUM_SEEDS // num_processes)}
+    command = [sys.executable, "-m", "trustax", "train", "ppo", *OPTIONS, "--loggers", "--run-dir", str(folder)]
+    command += ["--env-id", env_id] if env_id else []
+    divided = ["--coordinator", f"localhost:{free_port()}", "--num-processes", str(num_processes), "--process-id"]
+    return [
+        subprocess.Popen(
+            [*command, *options, *([*divided, str(process)] if num_processes > 1 else [])],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for process in range(num_processes)
+    ]
+
+
+def finish(processes: "list[subprocess.Popen[str]]") -> tuple[list[int], list[str]]:
+    """Wait for all processes; their exit codes, and the lines that they have written to stderr."""
+    errors = [process.communicate(timeout=600)[1] for process in processes]
+    return [process.returncode for process in processes], errors
+
+
+def final_hash(folder: Path) -> str:
+    saved = newest_valid(folder)
+    assert saved is not None
+    assert saved.name == f"step_{BATCH_SIZE * NUM_ITERATIONS:012d}"
+    manifest = read_manifest(saved)
+    arrays = read_arrays(saved, manifest, manifest["arrays"])
+    return hashlib.sha256(b"".join(name.encode() + arrays[name].tobytes() for name in sorted(arrays))).hexdigest()
+
+
+def learned(folder: Path) -> list[dict[str, Any]]:
+    """The records of a run without its times."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    times = ("time/fps", "time/time_elapsed", "time/update_share", "time/environment_share")
+    return [{name: value for name, value in line.items() if name not in times} for line in lines]
+
+
+def num_records(folder: Path) -> int:
+    metrics = folder / "metrics.jsonl"
+    return metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+
+
+@pytest.mark.engines
+def test_a_run_whose_process_is_killed_resumes_in_any_number_of_processes(tmp_path: Path) -> None:
+    """Two processes, one is killed; two again, one gets SIGTERM; then four to the end: as one process alone."""
+    alone = start(tmp_path / "alone", 1)
+    together = tmp_path / "together"
+    processes = start(together, 2)
+    wait_for(lambda: num_records(together) > 5)
+    processes[1].kill()
+    codes, errors = finish(processes)
+    assert codes == [75, -signal.SIGKILL]
+    assert errors[0].splitlines() == [
+        f"trustax: process 1 on {socket.gethostname()} has died, so this one stops; start all processes again with "
+        "--resume"
+    ]
+    seen = num_records(together)
+    processes = start(together, 2, "--resume")
+    wait_for(lambda: num_records(together) > seen + 5)
+    processes[1].send_signal(signal.SIGTERM)
+    codes, errors = finish(processes)
+    assert codes == [75, 75]
+    assert "and saved" in errors[0]
+    assert errors[0].splitlines()[-1] == errors[1].splitlines()[-1]
+    assert 0 < num_records(together) < NUM_ITERATIONS
+    codes, errors = finish(start(together, 4, "--resume"))
+    assert (codes, errors) == ([0] * 4, [""] * 4)
+    assert finish(alone) == ([0], [""])
+    assert final_hash(together) == final_hash(tmp_path / "alone")
+    assert learned(together) == learned(tmp_path / "alone")
+    assert (together / "run.json").read_bytes() == (tmp_path / "alone" / "run.json").read_bytes()
+    assert (together / "curve.png").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["gymnasium", "envpool"])
+def test_host_environments_are_divided_over_processes(engine: str, tmp_path: Path) -> None:
+    for number in (1, 2, 4):
+        assert finish(start(tmp_path / str(number), number, env_id=f"{engine}:CartPole-v1"))[0] == [0] * number
+    assert len({final_hash(tmp_path / str(number)) for number in (1, 2, 4)}) == 1
+    assert learned(tmp_path / "1") == learned(tmp_path / "2") == learned(tmp_path / "4")
+
+
+def in_threads(function: Any, num_processes: int) -> list[Any]:
+    """Call a function for each process of a group, in threads of this one; what they return or raise."""
+    port, answers = free_port(), [None] * num_processes
+
+    def call(process: int) -> None:
+        settings = Distributed(coordinator=f"localhost:{port}", num_processes=num_processes, process_id=process)
+        try:
+            answers[process] = function(settings)
+        except (tx.TrustaxError, tx.Interrupted) as error:
+            answers[process] = error
+
+    threads = [threading.Thread(target=call, args=(process,)) for process in range(num_processes)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=600)
+    return answers
+
+
+def test_callbacks_stop_all_processes_after_the_same_iteration(tmp_path: Path) -> None:
+    seen: list[tuple[int, range]] = []
+
+    def stop(iteration: tx.Iteration) -> bool:
+        seen.append((iteration.number, iteration.learners))
+        return iteration.number == 2
+
+    def trained(distributed: Distributed) -> tx.Result:
+        evaluate = tx.Evaluate(interval=2, episodes=1)
+        return tx.train(
+            tx.PPO(hidden_sizes=(4,), num_epochs=1, num_minibatches=2),
+            "CartPole-v1",
+            num_seeds=2,
+            num_envs=2,
+            horizon=8,
+            total_timesteps=128,
+            run_dir=tmp_path,
+            quiet=True,
+            loggers=[],
+            callbacks=[stop, evaluate, tx.KeepAgents(every=32)],
+            distributed=distributed,
+        )
+
+    first, second = in_threads(trained, 2)
+    assert seen == [(1, range(0, 1)), (2, range(0, 1))]
+    assert [int(result.state.iteration) for result in (first, second)] == [2, 2]
+    assert first.records == second.records
+    assert len(first.records[-1]["rollout/ep_rew_mean"]) == 2
+    evaluation = json.loads((tmp_path / "evaluations.jsonl").read_text())
+    assert (evaluation["step"], len(evaluation["returns"])) == (32, 2)
+    assert {path.name for path in (tmp_path / "agents").glob("*/*")} == {f"seed_{seed}.agent" for seed in range(2)}
+    agents = [[result.agent(learner) for learner in range(2)] for result in (first, second)]
+    for mine, other in zip(*agents, strict=True):
+        np.testing.assert_array_equal(mine.policy.parameters, other.policy.parameters)
+    with pytest.raises(tx.TrustaxError, match="learner must be between 0 and 1, not 2"):
+        first.agent(2)
+
+
+def test_an_error_in_one_process_ends_all(tmp_path: Path) -> None:
+    def broken() -> Any:
+        raise RuntimeError("no display")
+
+    def trained(distributed: Distributed) -> tx.Result:
+        run = tx.Run(algorithm=tx.PPO(num_minibatches=1), env_id="mine", num_seeds=2, horizon=8, total_timesteps=64)
+        env = broken if distributed.process_id else "gymnasium:CartPole-v1"
+        return tx.train(run, env, run_dir=tmp_path, quiet=True, distributed=distributed)
+
+    first, second = in_threads(trained, 2)
+    assert "no display" in str(second)
+    assert str(first) == f"process 1 on {socket.gethostname()} stopped: {second}"
+    assert isinstance(first, tx.TrustaxError)
+
+
+def test_learners_are_divided_in_order() -> None:
+    rates = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+    run = tx.Run(algorithm=tx.PPO(learning_rate=rates), env_id="CartPole-v1", seed=7, num_seeds=6)
+    parts = [Group(4, process).part_of(run) for process in range(4)]
+    assert [list(part.seeds) for part in parts] == [[7, 8], [9, 10], [11], [12]]
+    assert [rate for part in parts for rate in part.algorithm.learning_rate] == list(rates)
+    repeated = tx.Run(algorithm=tx.PPO(), env_id="CartPole-v1", num_seeds=6, repeat_seeds=3)
+    assert [list(Group(3, process).part_of(repeated).seeds) for process in range(3)] == [[0, 1]] * 3
+    with pytest.raises(tx.TrustaxError, match="repeat_seeds is 3, which 2 processes cannot divide"):
+        Group(2, 0).part_of(repeated)
+    with pytest.raises(tx.TrustaxError, match="num_processes is 7, but num_seeds is 6"):
+        Group(7, 0).part_of(run)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "needs coordinator"),
+        ({"coordinator": "localhost", "num_processes": 2, "process_id": 0}, "coordinator must be HOST:PORT"),
+        ({"coordinator": "localhost:1", "num_processes": 2, "process_id": 2}, "must be a number below num_processes"),
+    ],
+)
+def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(tx.TrustaxError, match=message):
+        tx.train(tx.PPO(), "CartPole-v1", num_seeds=2, distributed=Distributed(**settings))

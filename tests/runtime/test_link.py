@@ -1,0 +1,94 @@
+"""Messages between processes, here between threads: what they gather, and what they notice."""
+
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from trustax.errors import TrustaxError
+from trustax.runtime.connecting import connect
+from trustax.runtime.interrupt import Interrupted
+from trustax.runtime.link import Link
+
+HOST = socket.gethostname()
+
+
+def together(functions: list[Callable[[Link], Any]], settings: list[dict[str, Any]] | None = None) -> list[Any]:
+    """Connect as many processes as there are functions, call each with its link; what they return or raise."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    answers: list[Any] = [None] * len(functions)
+
+    def call(process: int) -> None:
+        own = {"seed": 1} if settings is None else settings[process]
+        try:
+            with connect(f"localhost:{port}", len(functions), process, own, seconds=60.0) as link:
+                answers[process] = functions[process](link)
+        except (Exception, Interrupted) as error:
+            answers[process] = error
+
+    threads = [threading.Thread(target=call, args=(process,)) for process in range(len(functions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    return answers
+
+
+def test_every_process_gathers_all_values_in_order() -> None:
+    def talk(process: int) -> Callable[[Link], Any]:
+        return lambda link: [link.gather({"process": process, "number": 0.1 + number}) for number in range(3)]
+
+    answers = together([talk(process) for process in range(3)])
+    rounds = [[{"process": process, "number": 0.1 + number} for process in range(3)] for number in range(3)]
+    assert answers == [rounds] * 3
+
+
+def test_a_large_value_arrives_complete() -> None:
+    value = list(range(300_000))
+    assert together([lambda link: link.gather(None), lambda link: link.gather(value)]) == [[None, value]] * 2
+
+
+def test_a_process_that_fails_says_why_to_all() -> None:
+    def fail(link: Link) -> None:
+        raise TrustaxError("the disk\nis full")
+
+    first, _, third = together([lambda link: link.gather(1), fail, lambda link: link.gather(1)])
+    for error in (first, third):
+        assert isinstance(error, TrustaxError)
+        assert str(error) == f"process 1 on {HOST} stopped: the disk is full"
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_process_that_dies_is_named_to_all(victim: int) -> None:
+    def die(link: Link) -> None:
+        for peer in link._peers:
+            peer.socket.shutdown(socket.SHUT_RDWR)
+        raise SystemError
+
+    survive = lambda link: link.gather(1)  # noqa: E731
+    answers = together([die if process == victim else survive for process in range(3)])
+    for error in (answer for process, answer in enumerate(answers) if process != victim):
+        assert isinstance(error, Interrupted)
+        assert str(error).startswith(f"process {victim} on {HOST} has died")
+
+
+def test_processes_with_other_settings_are_refused() -> None:
+    def ready(link: Link) -> None:
+        raise AssertionError
+
+    answers = together([ready, ready], [{"seed": 1}, {"seed": 2}])
+    assert [str(answer) for answer in answers] == [
+        "process 1 has seed = 2, but process 0 has 1; start all processes with the same settings"
+    ] * 2
+
+
+def test_a_process_that_does_not_come_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(TrustaxError, match=r"process 1, 2 did not connect to localhost:\d+ in time"):
+        connect(f"localhost:{port}", 3, 0, {}, seconds=0.1)
+    with pytest.raises(TrustaxError, match="process 0 cannot be reached"):
+        connect(f"localhost:{port}", 3, 1, {}, seconds=0.1)
