@@ -20,6 +20,7 @@ RUN_FILE = "run.json"
 ADDED_LATER = {
     "restart_interval": 0,
     "repeat_seeds": 1,
+    "env_shards": 1,
     "switch_every": "minibatch",
     "kl_cost_max_target": 0.0,
     "kl_estimator": "exact",
@@ -65,6 +66,8 @@ class Run(Generic[SomeAlgorithm]):
     """Iterations between restarts of environments that cannot be saved, to resume exactly; 0 means never."""
     repeat_seeds: int = setting(1, minimum=1)
     """Number of groups of learners with the same seeds, to compare hyperparameters that differ between learners."""
+    env_shards: int = setting(1, minimum=1)
+    """Number of devices that share the environments of each learner; the results depend on it."""
 
     def __post_init__(self) -> None:
         if isinstance(self.algorithm, type) or not isinstance(self.algorithm, Algorithm):
@@ -89,7 +92,17 @@ class Run(Generic[SomeAlgorithm]):
                     f"{name} has {len(values)} values, but num_seeds is {self.num_seeds}; give one value for all "
                     f"learners, or one for each"
                 )
+        if self.num_envs % self.env_shards:
+            raise TrustaxError(
+                f"num_envs is {self.num_envs}, which env_shards = {self.env_shards} does not divide; each device needs "
+                "the same number of environments"
+            )
         minibatches = getattr(self.algorithm, "num_minibatches", 1)
+        if minibatches * self.env_shards > self.batch_size > 0 and self.env_shards > 1:
+            raise TrustaxError(
+                f"num_minibatches is {minibatches}, but each of the {self.env_shards} devices has only "
+                f"{self.batch_size // self.env_shards} samples; use fewer minibatches or a longer horizon"
+            )
         if minibatches > self.batch_size:
             raise TrustaxError(
                 f"num_minibatches is {minibatches}, but an iteration has only num_envs * horizon = "
@@ -131,6 +144,8 @@ class Run(Generic[SomeAlgorithm]):
 def to_json(run: Run) -> dict[str, Any]:
     """Convert a run to plain JSON values."""
     fields = {field.name: getattr(run, field.name) for field in dataclasses.fields(run)}
+    if run.env_shards == 1:
+        del fields["env_shards"]  # undivided runs keep the files and the hashes of earlier versions
     settings = dataclasses.asdict(run.algorithm)
     return jsonable(fields | {"algorithm": {"name": run.algorithm_name} | settings})
 

@@ -103,6 +103,7 @@ def train(
     normalize_rewards: bool = Run.normalize_rewards,
     bootstrap_truncation: bool = Run.bootstrap_truncation,
     restart_interval: int = Run.restart_interval,
+    env_shards: int = Run.env_shards,
     run_dir: str | Path | None = None,
     resume: bool = False,
     checkpoint_seconds: float = 60.0,
@@ -118,7 +119,7 @@ def train(
     """Train an algorithm on an environment, or train a `Run`, which defines both.
 
     Args:
-        algorithm: for example `MCPO(memory_size=10)`; or a `Run`, which has all settings up to `restart_interval`.
+        algorithm: for example `MCPO(memory_size=10)`; or a `Run`, which has all settings up to `env_shards`.
         env: the id of an environment, a callable that creates a Gymnasium environment, or a `JaxEnv`.
         total_timesteps: environment steps per seed, rounded down to complete iterations.
         num_seeds: number of independent learners, trained in parallel.
@@ -129,6 +130,7 @@ def train(
         normalize_rewards: divide rewards by the running standard deviation of the discounted return.
         bootstrap_truncation: bootstrap from the value of the last state at a time limit.
         restart_interval: iterations between restarts of environments that cannot be saved; 0 means never.
+        env_shards: number of devices that share the environments of each learner; the results depend on it.
         run_dir: the folder of the run, or its URL in an object store, for example "s3://bucket/runs/x"; without it,
             nothing is written.
         resume: resume the run in `run_dir` from its newest checkpoint.
@@ -154,6 +156,7 @@ def train(
         "normalize_rewards": normalize_rewards,
         "bootstrap_truncation": bootstrap_truncation,
         "restart_interval": restart_interval,
+        "env_shards": env_shards,
     }
     run = _make_run(algorithm, env, settings, unknown)
     hooks = Callbacks(callbacks)
@@ -168,7 +171,7 @@ def train(
         workers=Workers(num_workers, worker_timeout, restart_workers),
         distributed=distributed,
     ) as loop:
-        hooks = hooks.of_process(loop.group.is_first)
+        hooks = hooks.of_process(loop.group)
         hooks.start(run, loop.run_dir, loop.timesteps)
         for iteration in loop:
             if iteration.checkpoint is not None:

@@ -9,6 +9,7 @@ Schulman, Wolski, Dhariwal, Radford, Klimov: Proximal Policy Optimization Algori
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -42,6 +43,7 @@ class KLAdaptive(FirstOrder):
     """Weight of the KL divergence in the first iteration (β)."""
     kl_estimator: KLEstimator = "exact"
     """Compute the KL divergence exactly, or estimate it from the taken actions (k1, k2, k3; see `kl_to_old`)."""
+    can_divide_envs: ClassVar[bool] = True
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> KLAdaptiveState:
         return KLAdaptiveState(init_actor_critic(self, key, spec), jnp.array(self.initial_kl_cost, jnp.float32))

@@ -10,6 +10,7 @@ Schulman, Wolski, Dhariwal, Radford, Klimov: Proximal Policy Optimization Algori
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxtyping import Array, Float, Key
 
@@ -28,6 +29,7 @@ class KLFixed(FirstOrder):
     """Weight of the KL divergence between old and new policy (β)."""
     kl_estimator: KLEstimator = "exact"
     """Compute the KL divergence exactly, or estimate it from the taken actions (k1, k2, k3; see `kl_to_old`)."""
+    can_divide_envs: ClassVar[bool] = True
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
         return init_actor_critic(self, key, spec)

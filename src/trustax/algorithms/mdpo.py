@@ -10,7 +10,7 @@ Tomar, Shani, Efroni, Ghavamzadeh: Mirror Descent Policy Optimization. ICLR 2022
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
@@ -35,6 +35,7 @@ class MDPO(FirstOrder):
     """The weight falls from β₀ to 0, update by update (MCPO's paper), or grows from 1/β₀, iteration by iteration."""
     kl_estimator: KLEstimator = "exact"
     """Compute the KL divergence exactly, or estimate it from the taken actions (k1, k2, k3; see `kl_to_old`)."""
+    can_divide_envs: ClassVar[bool] = True
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
         return init_actor_critic(self, key, spec)

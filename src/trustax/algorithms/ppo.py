@@ -9,7 +9,7 @@ Schulman, Wolski, Dhariwal, Radford, Klimov: Proximal Policy Optimization Algori
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
@@ -32,6 +32,7 @@ class PPO(FirstOrder):
     """How the clip range changes over the run."""
     initial_log_std: float = 0.0
     """Box actions: initial log σ."""
+    can_divide_envs: ClassVar[bool] = True
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
         return init_actor_critic(self, key, spec, self.initial_log_std)

@@ -10,6 +10,7 @@ Wang, He, Tan, Gan: Trust Region-Guided Proximal Policy Optimization. NeurIPS 20
 
 import dataclasses
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
@@ -33,6 +34,7 @@ class TRGPPO(FirstOrder):
     """Discrete actions: the trust region (δ); the clip ranges decay linearly over the run."""
     initial_log_std: float = 0.0
     """Continuous actions: initial log σ; the authors use -1.34 for HalfCheetah and Humanoid."""
+    can_divide_envs: ClassVar[bool] = True
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
         return init_actor_critic(self, key, spec, self.initial_log_std)

@@ -87,7 +87,7 @@ class Train(Generic[SomeAlgorithm]):
             _print_exactness(self.run)
         _report(
             train(
-                self.run,
+                self.processes.divided(self.run),
                 run_dir=folder,
                 resume=self.output.resume,
                 checkpoint_seconds=self.output.checkpoint_seconds,

@@ -18,6 +18,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from trustax.ops.transforms import mean_over_devices
+
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-5
 
 
@@ -43,6 +45,7 @@ def adam_step(
     max_gradient_norm: Float[Array, ""] | float,
 ) -> tuple[Any, AdamState, Float[Array, ""]]:
     """Take one step; also return the norm of the gradient before clipping."""
+    gradient = mean_over_devices(gradient)
     norm = jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
     clip_scale = jnp.minimum(1.0, max_gradient_norm / (norm + 1e-6))
     count = state.count + 1

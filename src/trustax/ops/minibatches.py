@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, UInt32
 
 from trustax.ops.metrics import MetricRow
-from trustax.ops.transforms import unroll_steps
+from trustax.ops.transforms import device_key, unroll_steps
 from trustax.types import Metrics
 
 Carry = TypeVar("Carry")
@@ -42,7 +42,8 @@ def over_minibatches(
     """Run `step` on every minibatch of every epoch, and shuffle the rows for each epoch.
 
     All leaves of `batch` share their first axis. Rows that do not fill a minibatch are dropped, different ones in each
-    epoch. `draw_noise` pre-samples the noise of all steps before the loop, one row per step. Returns the last carry
+    epoch. If environments are divided over devices, each device shuffles its own rows and takes its share of every
+    minibatch. `draw_noise` pre-samples the noise of all steps before the loop, one row per step. Returns the last carry
     and the stacked metrics of all steps.
 
     >>> total, _ = over_minibatches(lambda c, b, _: (c + b.sum(), {}), 0.0, jnp.ones(8), jax.random.key(0), 2, 4)
@@ -52,7 +53,7 @@ def over_minibatches(
     num_rows = jax.tree.leaves(batch)[0].shape[0]
     size, num_steps = num_rows // num_minibatches, num_epochs * num_minibatches
     order_key, step_key = jax.random.split(key)
-    rows = shuffles(order_key, num_epochs, num_rows)[:, : size * num_minibatches]
+    rows = shuffles(device_key(order_key), num_epochs, num_rows)[:, : size * num_minibatches]
     noise = jax.tree.map(
         lambda x: x.reshape(num_epochs, num_minibatches, *x.shape[1:]), draw_noise(step_key, num_steps)
     )

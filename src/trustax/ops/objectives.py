@@ -1,6 +1,7 @@
 """One equation, one function: the objectives' terms for each sample, and their expectations.
 
-Every expectation is a weighted mean, because rows that are not transitions have weight 0.
+Every expectation is a weighted mean, because rows that are not transitions have weight 0. If the environments of a
+learner are divided over devices, it is the mean over the rows of all devices.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from jax.lax import clamp
 from jaxtyping import Array, Float, Shaped
 
 from trustax.ops.distributions import Distribution
+from trustax.ops.transforms import sum_over_devices
 
 Samples = Float[Array, " batch"]
 Scalar = Float[Array, ""]
@@ -23,19 +25,21 @@ LOG_RATIO_LIMIT = 20.0
 
 def expectation(samples: Samples, weight: Samples) -> Scalar:
     """Ê[x] = Σ w x / Σ w, or 0 if all weights are 0."""
-    return weight @ samples / jnp.maximum(jnp.sum(weight), 1.0)
+    total, count = sum_over_devices((weight @ samples, jnp.sum(weight)))
+    return total / jnp.maximum(count, 1.0)
 
 
 def expectations(rows: Sequence[Samples], weight: Samples) -> Float[Array, " row"]:
     """Ê of several quantities as one matrix product, which is faster than one reduction for each."""
-    return jnp.stack(rows) @ weight / jnp.maximum(jnp.sum(weight), 1.0)
+    totals, count = sum_over_devices((jnp.stack(rows) @ weight, jnp.sum(weight)))
+    return totals / jnp.maximum(count, 1.0)
 
 
 def standardize(samples: Float[Array, "*shape"], weight: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """(x - mean) / (std + 1e-5), with the weighted mean and standard deviation."""
-    count = jnp.maximum(jnp.sum(weight), 1.0)
-    mean = jnp.sum(weight * samples) / count
-    variance = jnp.sum(weight * (samples - mean) ** 2) / count
+    count = jnp.maximum(sum_over_devices(jnp.sum(weight)), 1.0)
+    mean = sum_over_devices(jnp.sum(weight * samples)) / count
+    variance = sum_over_devices(jnp.sum(weight * (samples - mean) ** 2)) / count
     return (samples - mean) / (jnp.sqrt(variance) + 1e-5)
 
 

@@ -8,6 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from trustax.ops.transforms import sum_over_devices
+
 LIMIT = 10.0
 """Normalized observations and rewards are clipped to ±LIMIT."""
 
@@ -26,9 +28,9 @@ class RunningStatistics(eqx.Module):
     def update(self, samples: Float[Array, " env *shape"], weight: Float[Array, " env"]) -> "RunningStatistics":
         """Merge in the rows of `samples` whose weight is 1, after Chan et al. (1983)."""
         rows = jnp.expand_dims(weight, tuple(range(1, samples.ndim)))
-        batch_count = jnp.sum(weight)
-        batch_mean = jnp.sum(rows * samples, axis=0) / jnp.maximum(batch_count, 1.0)
-        batch_squares = jnp.sum(rows * (samples - batch_mean[None]) ** 2, axis=0)
+        batch_count, batch_sum = sum_over_devices((jnp.sum(weight), jnp.sum(rows * samples, axis=0)))
+        batch_mean = batch_sum / jnp.maximum(batch_count, 1.0)
+        batch_squares = sum_over_devices(jnp.sum(rows * (samples - batch_mean[None]) ** 2, axis=0))
         total = self.count + batch_count
         shift = batch_mean - self.mean
         mean = self.mean + shift * (batch_count / total)

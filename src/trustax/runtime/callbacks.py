@@ -16,6 +16,7 @@ from trustax.errors import TrustaxError, similar_or_all
 from trustax.evaluation import evaluate
 from trustax.ops.metrics import RETURN, finite_values
 from trustax.run import Run
+from trustax.runtime.distributed import Group
 from trustax.settings import Registry, validated
 from trustax.storage.atomic import write_atomic
 from trustax.storage.reading import complete_lines, open_regular
@@ -68,9 +69,12 @@ class Callbacks:
                     f"{callback!r} has none"
                 )
 
-    def of_process(self, is_first: bool) -> "Callbacks":
+    def of_process(self, group: Group) -> "Callbacks":
         """The callbacks that a process of a distributed run calls."""
-        return Callbacks(one for one in self._callbacks if is_first or getattr(one, "in_every_process", False))
+        if group.is_first:
+            return self
+        has_learners = not group.divides_envs
+        return Callbacks(one for one in self._callbacks if has_learners and getattr(one, "in_every_process", False))
 
     def start(self, run: Run, run_dir: Path | None, timesteps: int) -> None:
         self._call("on_start", run, run_dir, timesteps)

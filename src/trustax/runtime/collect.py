@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Key, Shaped, UInt32
 
 from trustax.envs.base import CompiledEnvironment, EnvState, HostEnvironment
 from trustax.networks import Policy
-from trustax.ops.transforms import over_seeds, separate_steps, unroll_steps
+from trustax.ops.transforms import device_key, is_divided, over_seeds, separate_steps, unroll_steps
 from trustax.runtime.collector_state import CollectorState, Preprocessing, Step, observe
 from trustax.runtime.episodes import FinishedEpisodes
 from trustax.types import Rollout, TimeStep
@@ -39,6 +39,7 @@ def collect(
     """Collect a rollout from a compiled environment, for all seeds at once; traced as part of an iteration."""
 
     # All random numbers are drawn before the loop, in bulk: inside the loop, drawing would cost more than acting.
+    keys = jax.vmap(jax.vmap(device_key))(keys) if is_divided() else keys
     noise = over_seeds(_draw_noise)(policies, observer.observation, keys)
     state, starts = environment.draw_starts(state, keys.shape[1])
 

@@ -76,6 +76,22 @@ class Placement:
         """Whether environments and learners are on different devices."""
         return self.environments != self.learners
 
+    def put_learners(self, tree: Any) -> Any:
+        """Move the state of the learners to its devices."""
+        return jax.device_put(tree, self.learners)
+
+    def put_environments(self, tree: Any) -> Any:
+        """Move the state of the environments to its devices."""
+        return jax.device_put(tree, self.environments)
+
+    def scalar(self, value: Any) -> Any:
+        """A number that all devices share."""
+        return value
+
+    def whole(self, tree: Any) -> Any:
+        """The arrays of all devices."""
+        return tree
+
     def learn(self, function: Callable[..., Any], donate: tuple[int, ...] = ()) -> Any:
         """Jit a function for the devices of the learners. All arguments except the last one have a seed axis."""
 

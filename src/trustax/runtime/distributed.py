@@ -1,6 +1,7 @@
 """The processes of a run: each trains its own learners, and all of them take every decision together."""
 
 import dataclasses
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,9 +12,12 @@ import jax
 from trustax import __version__
 from trustax.errors import TrustaxError
 from trustax.run import Run, settings_of
-from trustax.runtime.connecting import connect
+from trustax.runtime.connecting import connect, parse_address
 from trustax.runtime.link import Link
 from trustax.settings import per_learner_values
+
+NEVER = 10**6
+"""Seconds after which JAX may believe that a process has died."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +65,18 @@ def _detect(coordinator: str | None, number: int | None, process: int | None) ->
 
 
 class Group:
-    """The processes that train a run together; by default one alone."""
+    """The processes that train a run together; by default one alone.
 
-    def __init__(self, num_processes: int = 1, process_id: int = 0, link: Link | None = None) -> None:
+    With `divides_envs`, every process has all learners and some of the environments of each. Otherwise every process
+    has some of the learners.
+    """
+
+    def __init__(
+        self, num_processes: int = 1, process_id: int = 0, link: Link | None = None, divides_envs: bool = False
+    ) -> None:
         self.num_processes = num_processes
         self.process_id = process_id
+        self.divides_envs = divides_envs
         self._link = link
 
     @property
@@ -89,6 +100,8 @@ class Group:
         >>> [Group(2, process).learners(run) for process in range(2)]
         [range(0, 3), range(3, 5)]
         """
+        if self.divides_envs:
+            return range(run.num_seeds)
         share, rest = divmod(run.num_seeds, self.num_processes)
         first = self.process_id * share + min(self.process_id, rest)
         return range(first, first + share + (self.process_id < rest))
@@ -96,6 +109,13 @@ class Group:
     def part_of(self, run: Run) -> Run:
         """The run of this process's learners alone."""
         if self.num_processes == 1:
+            return run
+        if self.divides_envs:
+            if run.env_shards % self.num_processes:
+                raise TrustaxError(
+                    f"env_shards is {run.env_shards}, which num_processes = {self.num_processes} does not divide; each "
+                    "process needs the same number of devices"
+                )
             return run
         if self.num_processes > run.num_seeds:
             raise TrustaxError(
@@ -124,10 +144,47 @@ def joined(distributed: Distributed | None, run: Run) -> Iterator[Group]:
         yield Group()
         return
     coordinator, number, process = distributed.detected()
-    Group(number, process).part_of(run)  # raises an error if the run cannot be divided
+    divides_envs = run.env_shards > 1
+    Group(number, process, divides_envs=divides_envs).part_of(run)  # raises an error if the run cannot be divided
     if number == 1:
         yield Group()
         return
     settings = settings_of(run, without=()) | {"trustax version": __version__, "jax version": jax.__version__}
     with connect(coordinator, number, process, settings) as link:
-        yield Group(number, process, link)
+        group = Group(number, process, link, divides_envs)
+        if divides_envs:
+            _start_jax(parse_address(coordinator)[0], group)
+        yield group
+        if divides_envs:
+            _stop_jax(group)
+
+
+def _start_jax(host: str, group: Group) -> None:
+    """Start JAX in all processes, so that one program can run on the devices of all of them.
+
+    The link notices processes that die. JAX is told not to: it would end the others with a fatal error of its own.
+    """
+    with socket.create_server(("", 0)) as server:
+        port = group.gather(server.getsockname()[1])[0]
+    jax.config.update("jax_enable_recoverability", True)
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    try:
+        jax.distributed.initialize(
+            f"{host}:{port}",
+            group.num_processes,
+            group.process_id,
+            cluster_detection_method="deactivate",
+            heartbeat_timeout_seconds=NEVER,
+        )
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:200]
+        raise TrustaxError(f"JAX cannot start in {group.num_processes} processes: {reason}") from error
+
+
+def _stop_jax(group: Group) -> None:
+    """Leave JAX's service, which process 0 has, before it ends."""
+    if not group.is_first:
+        jax.distributed.shutdown()
+    group.gather(None)
+    if group.is_first:
+        jax.distributed.shutdown()

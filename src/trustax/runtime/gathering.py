@@ -19,13 +19,15 @@ class Gathered(NamedTuple):
     """whether a process was asked to stop"""
 
 
-def part_of(result: StepResult, restarts: int | None, stop: bool, save: bool) -> dict[str, Any]:
-    """The part of one process, as JSON values."""
+def part_of(
+    result: StepResult, restarts: int | None, stop: bool, save: bool, has_learners: bool = True
+) -> dict[str, Any]:
+    """The part of one process, as JSON values; with `has_learners` False, another process reports its learners."""
     return {
-        "metrics": {name: value.tolist() for name, value in result.metrics.items()},
+        "metrics": {name: value.tolist() if has_learners else [] for name, value in result.metrics.items()},
         "restarts": restarts,
         "fault": result.fault,
-        "causes": result.causes,
+        "causes": result.causes if has_learners else [],
         "seconds": list(result.seconds),
         "stop": stop,
         "save": save,

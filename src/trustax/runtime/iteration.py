@@ -19,12 +19,12 @@ from trustax.algorithms import Algorithm
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.ops.metrics import RETURN, SUCCESS, MetricRow, means
 from trustax.ops.running_statistics import RunningStatistics
-from trustax.ops.transforms import over_seeds
+from trustax.ops.transforms import all_over_devices, gather_environments, over_seeds
 from trustax.run import Run
 from trustax.runtime.collect import HostCollector, collect
 from trustax.runtime.compilation import release_memory, without_garbage_collection
-from trustax.runtime.devices import Placement
 from trustax.runtime.divergence import skip_if_not_finite
+from trustax.runtime.env_shards import placement_of
 from trustax.runtime.episodes import EpisodeWindow, FinishedEpisodes
 from trustax.runtime.state import RunState, learner_values, preprocessing_of
 from trustax.runtime.values import are_usable, describe_unusable, require_usable_step
@@ -73,8 +73,8 @@ class TrainStep:
         preprocessing = preprocessing_of(run)
         self._run = run
         self._compiled = isinstance(environment, CompiledEnvironment)
-        self.placement = Placement(run.num_seeds, collect_on_cpu=getattr(environment, "on_cpu", False))
-        self._values = jax.device_put(learner_values(run), self.placement.learners)
+        self.placement = placement_of(run, environment)
+        self._values = self.placement.put_learners(learner_values(run))
         self._keys = jax.jit(partial(_keys, run.horizon))
         self._learn = self.placement.learn(partial(_learn, run.algorithm, tuple(traced)), donate=(0,))
         self._log_rollout = self.placement.collect(_log_rollout, donate=(0,))
@@ -91,10 +91,11 @@ class TrainStep:
         if not self._compiled:
             return state
         with without_garbage_collection():
-            collect_keys, learn_keys = self._keys(state.keys, state.iteration)
+            iteration = self.placement.scalar(state.iteration)
+            collect_keys, learn_keys = self._keys(state.keys, iteration)
             traced = self._collect.trace(*self._collect_arguments(state, collect_keys))
             *_, rollout, finished = traced.out_info
-            progress = Progress(state.iteration, state.iteration)
+            progress = Progress(iteration, iteration)
             # The largest program first: the memory of a small run peaks while compiling.
             self._learn = self._learn.lower(state.learner, rollout, learn_keys, self._values, progress).compile()
             release_memory()
@@ -108,7 +109,8 @@ class TrainStep:
     def __call__(self, state: RunState, num_iterations: int) -> StepResult:
         """Run one iteration. The buffers of `state` are reused for the next state."""
         start = time.perf_counter()
-        collect_keys, learn_keys = self._keys(state.keys, state.iteration)
+        iteration = self.placement.scalar(state.iteration)
+        collect_keys, learn_keys = self._keys(state.keys, iteration)
         observer, environment, rollout, finished = self._collect(*self._collect_arguments(state, collect_keys))
         jax.block_until_ready(rollout)
         collected = time.perf_counter()
@@ -116,7 +118,7 @@ class TrainStep:
         episodes, rollout_row, usable = self._log_rollout(state.episodes, rollout, finished, statistics)
         if self.placement.is_split:
             rollout = jax.device_put(rollout, self.placement.learners)
-        progress = Progress(state.iteration, jnp.asarray(num_iterations, jnp.int32))
+        progress = Progress(iteration, self.placement.scalar(jnp.asarray(num_iterations, jnp.int32)))
         learner, update_row, series, causes = self._learn(state.learner, rollout, learn_keys, self._values, progress)
         metrics = _on_host(rollout_row) | _on_host(update_row)
         learned = time.perf_counter()
@@ -142,6 +144,8 @@ class TrainStep:
         self, usable: dict[str, Bool[Array, " seed"]], iteration: int, rollout: Rollout, finished: FinishedEpisodes
     ) -> str | None:
         for field, flags in jax.device_get(usable).items():
+            if not np.all(flags) and not rollout.reward.is_fully_addressable:
+                return f"{self._run.env_id}, iteration {iteration}: the {field} of an environment cannot be used"
             if not np.all(flags):
                 return describe_unusable(self._run, field, iteration, rollout, finished)
         return None
@@ -155,8 +159,8 @@ class TrainStep:
     def place(self, state: RunState) -> RunState:
         """Move each part of the state to its devices."""
         collecting = state.observer, state.episodes, state.environment
-        observer, episodes, environment = jax.device_put(collecting, self.placement.environments)
-        learner, keys = jax.device_put((state.learner, state.keys), self.placement.learners)
+        observer, episodes, environment = self.placement.put_environments(collecting)
+        learner, keys = self.placement.put_learners((state.learner, state.keys))
         return dataclasses.replace(
             state, learner=learner, observer=observer, episodes=episodes, environment=environment, keys=keys
         )
@@ -182,9 +186,10 @@ def _log_rollout(
     def of_seed(
         episodes: EpisodeWindow, rollout: Rollout, finished: FinishedEpisodes, statistics: RunningStatistics | None
     ) -> tuple[Any, ...]:
-        episodes = episodes.add(finished)
+        usable = all_over_devices(are_usable(rollout, finished, statistics))
+        episodes = episodes.add(gather_environments(finished, axis=1))
         row = MetricRow.of(_rollout_metrics(episodes, has_success=finished.success is not None))
-        return episodes, row, are_usable(rollout, finished, statistics)
+        return episodes, row, usable
 
     return over_seeds(of_seed)(episodes, rollout, finished, statistics)
 

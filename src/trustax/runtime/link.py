@@ -140,6 +140,11 @@ class Link:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, TrustaxError):
+            time.sleep(HEARTBEAT_SECONDS / 5)  # a program of all processes may fail before the loss is noticed
+            if self._loss is not None:
+                self.close()
+                raise self._loss.error() from error
         is_agreed = error is None or isinstance(error, Interrupted)
         self.close(None if is_agreed else " ".join(str(error).split())[:500] or type(error).__name__)
 

@@ -28,6 +28,7 @@ from trustax.runtime.collect import RolloutStopped
 from trustax.runtime.devices import configure_devices
 from trustax.runtime.distributed import Distributed, Group, joined
 from trustax.runtime.divergence import divergence_of, skipped_so_far
+from trustax.runtime.env_shards import check_env_shards
 from trustax.runtime.gathering import merged, part_of
 from trustax.runtime.interrupt import Interrupted, InterruptGuard
 from trustax.runtime.iteration import Seconds, StepResult, TrainStep
@@ -136,13 +137,15 @@ class TrainingLoop:
         with self._stack as stack:
             self.group = stack.enter_context(joined(self._distributed, run))
             self._own_run = own = self.group.part_of(run)
-            configure_devices(own.num_seeds, large_network=observes_images(run.env_id))
+            num_devices = max(own.num_seeds, run.env_shards // self.group.num_processes)
+            configure_devices(num_devices, large_network=observes_images(run.env_id))
             self._guard = stack.enter_context(InterruptGuard())
             stack.enter_context(self._mirror)
             if self.run_dir is not None and self.group.is_first:
                 self._claim = stack.enter_context(locked(self.run_dir, lease=self._lease))
             self._environment = _make_environment(own, self._env, self._workers)
             stack.callback(self._environment.close)
+            check_env_shards(run, self._environment, self.group.num_processes)
             self._directory = RunDirectory(self.run_dir, run, self._environment, self._checkpoint_seconds, self.group)
             self._directory.open(self._resume)
             self.state = start(own, self._environment)
@@ -191,6 +194,7 @@ class TrainingLoop:
         step = TrainStep(self._own_run, self._environment, self._traced, lambda: is_alone and self._guard.requested)
         with self._terminal.timed(f"compiling for {step.placement}"):
             self.state = step.compile(self.state)
+            self._whole = step.placement.whole
         if self.group.agree(self._guard.requested):
             raise Interrupted(self._directory.resume_hint(self.timesteps))
         start_time = time.perf_counter()
@@ -207,7 +211,15 @@ class TrainingLoop:
             is_last = number == run.num_iterations
             checkpoint = self._save() if is_last or should_save else None
             yield Iteration(
-                run, number, self.records, self.state, self.run_dir, checkpoint, result.series, old_policy, self.group
+                run,
+                number,
+                self.records,
+                self.state,
+                self.run_dir,
+                checkpoint,
+                result.series,
+                old_policy,
+                self._group_of_learners,
             )
             if self._should_stop() and not is_last:
                 self._stop(number)
@@ -219,6 +231,11 @@ class TrainingLoop:
         if not self._is_saved and self._directory.should_save(number, stopping=True):
             self._save()
         raise Interrupted(self._directory.resume_hint(self.timesteps))
+
+    @property
+    def _group_of_learners(self) -> Group:
+        """The processes that have learners of their own: if each has all of them, process 0 speaks for all."""
+        return Group() if self.group.divides_envs else self.group
 
     def agree_to_end(self, wanted: bool) -> bool:
         """Whether any process of a distributed run wants to end it after this iteration; every process must ask."""
@@ -234,7 +251,9 @@ class TrainingLoop:
         """Record the metrics of all processes, and decide together whether to save."""
         restarts = getattr(self._environment, "restarts", 0) if self._workers.restart else None
         should_save = self._directory.should_save(number, stopping=False)
-        whole = merged(self.group.gather(part_of(result, restarts, self._guard.requested, should_save)))
+        has_learners = self.group.is_first or not self.group.divides_envs
+        own = part_of(result, restarts, self._guard.requested, should_save, has_learners)
+        whole = merged(self.group.gather(own))
         _require_usable(whole.fault, self._directory)
         self._check_claim()
         times = _time_metrics(self.run, number, whole.seconds, elapsed)
@@ -258,7 +277,7 @@ class TrainingLoop:
     def _save(self) -> Path | None:
         self._is_saved = True
         self._check_claim()
-        saved = self._directory.save(self.state, before=self._journal.sync)
+        saved = self._directory.save(self._whole(self.state), before=self._journal.sync)
         self._mirror.checkpoint()
         return saved
 

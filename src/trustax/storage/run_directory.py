@@ -8,6 +8,7 @@ from shlex import quote
 from typing import Any
 
 import jax
+import numpy as np
 
 from trustax.agent import Agent, check_layers, load_agent
 from trustax.envs import CompiledEnvironment, HostEnvironment
@@ -51,8 +52,8 @@ class RunDirectory:
         self.folder = folder
         self._run = run
         self._group = group or Group()
-        alone = self._group.num_processes == 1
-        self._rows = None if alone else Rows(self._group.learners(run), run.num_seeds)
+        has_all = len(self._group.learners(run)) == run.num_seeds
+        self._rows = None if has_all else Rows(self._group.learners(run), run.num_seeds)
         self._environment = environment
         self._checkpoint_seconds = checkpoint_seconds
         self._last_save_time = time.monotonic()
@@ -247,9 +248,11 @@ def agent_of(run: Run, state: Any, learner: int, policy: str, first: int = 0) ->
     policies = getattr(learners, "policies", {"policy": learners.policy})
     if policy not in policies:
         raise TrustaxError(f"{run.algorithm_name} has no policy called {policy!r}; it has {', '.join(policies)}")
-    # Learners may be on other devices than environments; an agent is on one device.
+    # Learners may be on other devices than environments, or on those of several processes; an agent is on one device.
     chosen, statistics = jax.tree.map(
-        lambda x: jax.device_put(x[learner - first], jax.local_devices()[0]),
+        lambda x: jax.device_put(
+            (x if getattr(x, "is_fully_addressable", True) else np.asarray(x))[learner - first], jax.local_devices()[0]
+        ),
         (policies[policy], state["observer"].observation_statistics),
     )
     return Agent(chosen, statistics, seed=run.seeds[learner])

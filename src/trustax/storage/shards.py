@@ -22,7 +22,9 @@ PATIENCE = 30.0
 def save_together(folder: Path, tree: Any, header: dict[str, Any], rows: Rows | None, group: Group) -> None:
     """Save the arrays of all processes as one checkpoint; `tree` has the rows of this process, None for all rows."""
     if rows is None:
-        pytree.save(folder, tree, header)
+        if group.is_first:
+            pytree.save(folder, tree, header)
+        group.gather(None)  # the checkpoint is complete
         return
     name = group.gather(uuid.uuid4().hex)[0]
     temporary = folder.with_name(pytree.TEMPORARY_PREFIX + name)

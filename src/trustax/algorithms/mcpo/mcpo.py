@@ -14,7 +14,7 @@ Region. NeurIPS 2022. arXiv:2204.09315. For choices that the paper leaves open s
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -112,6 +112,7 @@ class MCPO(FirstOrder):
     """Input of the attention network: all 12 features, or only the distances and returns."""
     dropout: float = setting(0.5, minimum=0, below=1)
     """Dropout rate of the attention network."""
+    can_divide_envs: ClassVar[bool] = True
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> MCPOState:
         learner = init_actor_critic(self, key, spec)  # unsplit key: the same initial policy for all algorithms
