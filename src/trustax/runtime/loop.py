@@ -37,6 +37,7 @@ from trustax.storage.journal import Journal
 from trustax.storage.lock import Claim, locked
 from trustax.storage.loggers import Logger, Loggers
 from trustax.storage.mirror import Mirror
+from trustax.storage.object_store import is_url
 from trustax.storage.run_directory import RunDirectory, agent_of, as_dict
 
 
@@ -112,6 +113,8 @@ class TrainingLoop:
         workers: Workers = IN_PROCESS,
         distributed: Distributed | None = None,
     ) -> None:
+        if distributed is not None and is_url(run_dir):
+            raise TrustaxError(f"a distributed run needs a run_dir on a shared file system, not the URL {run_dir}")
         self.run = run
         self._workers = workers
         self._mirror = Mirror(run_dir, resume)
