@@ -160,8 +160,8 @@ def _short_cell(outcomes: list[Outcome], task: str, steps: int, method: str) -> 
     for outcome in outcomes:
         if (outcome.run.env_id, outcome.method, outcome.run.total_timesteps) == (env_id, method, steps):
             column = Column(task, task)
-            cell = entry(Sample(outcome.final, steps), None)
-            return f"{ours(cell, column)}{seeds(cell, column)} {interval(cell, column)}"
+            cell = entry(Sample(outcome.final, outcome.steps[-1], not outcome.is_complete), None)
+            return f"{_shown(cell, column)} {interval(cell, column)}"
     return "–"
 
 
