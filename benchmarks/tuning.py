@@ -125,7 +125,8 @@ def table(results: dict[str, Any]) -> str:
     for env_id, parts in results["tasks"].items():
         for part, one in sorted(parts.items(), key=lambda item: PARTS.index(item[0])):
             fresh = _mean(one["tuned"]) if "tuned" in one else ""
-            seconds = f"{one['seconds']:,.0f} | {one.get('seconds_again', one['seconds']):,.0f}"
+            again = f"{one['seconds_again']:,.0f}" if "seconds_again" in one else ""
+            seconds = f"{one['seconds']:,.0f} | {again}"
             cells = (NAMES[part], results["trials"], f"{one['steps']:,}", seconds, f"{one['best']:.1f}", fresh)
             lines.append(f"| {env_id} | {' | '.join(map(str, cells))} |")
         verdicts += _verdict(env_id, parts)
@@ -143,11 +144,10 @@ def _verdict(env_id: str, parts: dict[str, Any]) -> list[str]:
     pruned = parts.get("pruned")
     for other, words in (("single", "of 40 runs one after another"), ("complete", "of 40 runs, eight in a program")):
         if pruned and other in parts:
-            keys = ("steps", "seconds", "seconds_again")
-            steps, first, again = (f"{pruned[key] / parts[other][key]:.0%}" for key in keys)
+            steps, first, again = (_ratio(pruned, parts[other], key) for key in ("steps", "seconds", "seconds_again"))
+            compiled = "" if again is None else f"; {again:.0%} if the programs were compiled before"
             lines.append(
-                f"- {env_id}: pruning takes {steps} of the steps {words}, and {first} of their time; {again} if the "
-                "programs were compiled before."
+                f"- {env_id}: pruning takes {steps:.0%} of the steps {words}, and {first:.0%} of their time{compiled}."
             )
     if pruned:
         better = "at least as good as" if np.mean(pruned["tuned"]) >= np.mean(pruned["default"]) else "worse than"
@@ -156,9 +156,16 @@ def _verdict(env_id: str, parts: dict[str, Any]) -> list[str]:
             f"{_mean(pruned['tuned'])} and {_mean(pruned['default'])}."
         )
     if pruned and "zoo" in parts:
-        first, again = (parts["zoo"]["seconds"] / pruned[key] for key in ("seconds", "seconds_again"))
-        lines.append(f"- {env_id}: RL Zoo's tuning takes {first:.1f} times as long, or {again:.1f} times.")
+        times = [
+            f"{parts['zoo']['seconds'] / pruned[key]:.1f}" for key in ("seconds", "seconds_again") if key in pruned
+        ]
+        lines.append(f"- {env_id}: RL Zoo's tuning takes {' or '.join(times)} times as long.")
     return lines
+
+
+def _ratio(one: dict[str, Any], other: dict[str, Any], key: str) -> float | None:
+    """The ratio of two measurements; None if one is missing."""
+    return one[key] / other[key] if key in one and key in other else None
 
 
 def install_zoo(torch: str) -> None:
