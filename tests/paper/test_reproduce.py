@@ -201,6 +201,7 @@ def test_everything_can_be_shown_without_outcomes(tmp_path: Path, capsys: pytest
         (["table-1", "--tasks", "hopper"], "this experiment has no task 'hopper'"),
         (["table-1", "--seeds", "0"], "--seeds must be at least 1, not 0"),
         (["table-1", "--jobs", "-1"], "--jobs must be at least 1, not -1"),
+        (["table-1", "--runs", "s3://bucket/x"], "--runs must be a folder on a disk, not the URL s3:/bucket/x"),
         (["table-1", "--protocol", "papier"], "--protocol must be paper, bootstrapped or both, not 'papier'"),
         ([], "Missing from trustax reproduce: NAME"),
     ],

@@ -46,6 +46,9 @@ class Reproduce:
         for option in ("seeds", "steps"):
             if (value := getattr(self, option)) is not None and value < 1:
                 raise TrustaxError(f"--{option} must be at least 1, not {value}")
+        for option in ("results", "runs"):
+            if ":/" in str(path := getattr(self, option)):  # a Path makes one slash of the two in a URL
+                raise TrustaxError(f"--{option} must be a folder on a disk, not the URL {path}")
         part = Part(
             name=self.name,
             protocols=list(PROTOCOLS) if self.protocol == "both" else [self.protocol],
