@@ -3,8 +3,9 @@
 usage: python benchmarks/zoo.py add RUN ...     evaluate the agents of runs, and put the best of each into the zoo
        python benchmarks/zoo.py page            write the table of docs/zoo.md from the stored results
 
-The best agent of a run is the one with the highest return of the last 100 training episodes; it is evaluated in
-episodes that took no part in the choice. A run is `trustax train METHOD --env-id TASK --settings zoo --num-seeds 5`.
+The best agent of a run is the one with the highest return of the last 100 training episodes; it is evaluated in other
+episodes than those in which all agents of a run are compared. A run is
+`trustax train METHOD --env-id TASK --settings zoo --num-seeds 5`.
 """
 
 import sys
@@ -41,7 +42,7 @@ def add(run_dir: Path) -> None:
         sys.exit(f"{run_dir} has other settings than the zoo")
     final = [round(float(value), 3) for value in read_records(run_dir)[-1][RETURN]]
     evaluations = [
-        evaluation_of(load(run_dir, learner), found.env_id, NUM_EPISODES) for learner in range(found.num_seeds)
+        evaluation_of(load(run_dir, learner), found.env_id, NUM_EPISODES, seed=0) for learner in range(found.num_seeds)
     ]
     best = int(np.argmax(final))
     folder = folder_of(method, found.env_id)
@@ -52,11 +53,11 @@ def add(run_dir: Path) -> None:
         "learner": best,
         "training_returns": final,
         "seed_returns": [evaluation["mean"] for evaluation in evaluations],
-        "evaluation": evaluations[best],
+        "evaluation": evaluation_of(load(run_dir, best), found.env_id, NUM_EPISODES),
         "run": to_json(found),
     }
     write_result(folder, result)
-    print(f"{method}/{found.env_id}  {evaluations[best]}  of {result['seed_returns']}", flush=True)
+    print(f"{method}/{found.env_id}  {result['evaluation']}  of {result['seed_returns']}", flush=True)
 
 
 if __name__ == "__main__":
