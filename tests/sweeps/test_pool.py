@@ -37,7 +37,7 @@ TINY = Run(
     total_timesteps=512,
     num_seeds=2,
 )
-LONG = replace(TINY, total_timesteps=128 * 500)
+LONG = replace(TINY, total_timesteps=128 * 1000)
 ROOT = Path(__file__).parents[2]
 TIMES = {"time/fps", "time/time_elapsed", "time/update_share"}
 
