@@ -47,8 +47,8 @@ from trustax.ops.objectives import clipped_gain, expectations, mean_kl, standard
 from trustax.paper.tasks import TASKS, Task
 from trustax.run import Run
 from trustax.runtime.devices import configure_devices
-from trustax.runtime.iteration import TrainStep
 from trustax.runtime.state import start
+from trustax.runtime.train_step import TrainStep
 from trustax.types import Progress, Rollout
 
 EXACT, K1, K2, K3 = (tuple(float(i == j) for j in range(4)) for i in range(4))

@@ -24,7 +24,7 @@ LAYERS = [
 """From the bottom up, by prefix. A module imports from its own layer and those below it."""
 ABOVE_ALL = [
     *("trustax", "trustax.__main__", "trustax.cli.main", "trustax.cli.commands", "trustax.cli.sweep"),
-    *("trustax.cli.tune", "trustax.cli.settings_file", "trustax.cli.methods"),
+    *("trustax.cli.tune", "trustax.cli.settings_file", "trustax.cli.methods", "trustax.cli.training"),
 ]
 """The public interface and the command line, which know everything."""
 EXCEPTIONS = {

@@ -381,14 +381,14 @@ def interrupted(self: Any, state: Any) -> Any:
 def test_ctrl_c_while_compiling_stops_before_the_first_iteration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("trustax.runtime.iteration.TrainStep.compile", interrupted)
+    monkeypatch.setattr("trustax.runtime.train_step.TrainStep.compile", interrupted)
     with pytest.raises(tx.Interrupted, match="stopped after 0 steps; 0 are saved; resume with: trustax resume"):
         tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
     assert "press Ctrl-C again to quit now" in capfd.readouterr().err
 
 
 def test_a_run_of_an_object_resumes_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trustax.runtime.iteration.TrainStep.compile", interrupted)
+    monkeypatch.setattr("trustax.runtime.train_step.TrainStep.compile", interrupted)
 
     def lift() -> gymnasium.Env:
         return gymnasium.make("CartPole-v1")

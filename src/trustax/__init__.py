@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     )
     from trustax.runtime.distributed import Distributed
     from trustax.runtime.interrupt import Interrupted
-    from trustax.runtime.loop import Iteration
+    from trustax.runtime.iteration import Iteration
     from trustax.settings import PerLearner, setting
     from trustax.storage import zoo as zoo
     from trustax.storage.loggers import Logger, register_logger
@@ -121,7 +121,7 @@ _NAMES = {
     "register_callback",
     "trustax.runtime.distributed": "Distributed",
     "trustax.runtime.interrupt": "Interrupted",
-    "trustax.runtime.loop": "Iteration",
+    "trustax.runtime.iteration": "Iteration",
     "trustax.settings": "PerLearner setting",
     "trustax.storage.loggers": "Logger register_logger",
     "trustax.storage.run_directory": "load",

@@ -16,7 +16,8 @@ from trustax.ops.metrics import RETURN, STEP, Record, finite_values
 from trustax.run import Run
 from trustax.runtime.callbacks import Callback, Callbacks
 from trustax.runtime.distributed import Distributed, Group
-from trustax.runtime.loop import Iteration, TrainingLoop
+from trustax.runtime.iteration import Iteration
+from trustax.runtime.loop import TrainingLoop
 from trustax.runtime.state import RunState
 from trustax.storage.journal import read_records
 from trustax.storage.loggers import Logger

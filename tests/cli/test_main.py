@@ -13,10 +13,10 @@ import trustax
 from tests.envs.test_check import OutOfBounds
 from trustax.algorithms import BUILTIN, PPO
 from trustax.cli import names
-from trustax.cli.commands import _new_folder
 from trustax.cli.main import main
 from trustax.cli.methods import method_named
 from trustax.cli.parsing import _in_one_line
+from trustax.cli.training import _new_folder
 from trustax.paper.reproduce.reproduce import NAMES
 from trustax.paper.tasks import TASKS
 from trustax.run import Run
@@ -215,7 +215,7 @@ def test_a_task_uses_the_settings_of_the_paper(
     option: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr("trustax.cli.commands.Train.__call__", lambda command: asked.append(command.run))
+    monkeypatch.setattr("trustax.cli.training.Train.__call__", lambda command: asked.append(command.run))
     code, out, _ = run(f"train ppo {option} --horizon 64", capsys)
     assert code == 0
     assert "defaults from the paper: 4 environments × 2048 steps" in out
@@ -226,7 +226,7 @@ def test_a_task_uses_the_settings_of_the_paper(
 def test_a_task_prints_only_the_settings_that_it_changes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trustax.cli.commands.Train.__call__", lambda command: None)
+    monkeypatch.setattr("trustax.cli.training.Train.__call__", lambda command: None)
     _, out, _ = run("train acktr --task breakout", capsys)
     assert out == "defaults from the paper: 32 environments × 128 steps an iteration\n"
 
@@ -295,7 +295,7 @@ def test_an_environment_without_a_task_keeps_the_defaults(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr("trustax.cli.commands.Train.__call__", lambda command: asked.append(command.run))
+    monkeypatch.setattr("trustax.cli.training.Train.__call__", lambda command: asked.append(command.run))
     _, out, _ = run("train ppo --env-id CartPole-v1", capsys)
     assert out == ""
     assert asked == [Run(algorithm=PPO(), env_id="CartPole-v1")]

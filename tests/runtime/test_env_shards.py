@@ -21,8 +21,8 @@ from tests.runtime.test_distributed import start as start_processes
 from trustax.envs import make
 from trustax.run import from_json, to_json
 from trustax.runtime.env_shards import EnvPlacement
-from trustax.runtime.iteration import TrainStep, _learn
 from trustax.runtime.state import learner_values, start
+from trustax.runtime.train_step import TrainStep, _learn
 from trustax.types import Progress
 
 NUM_SHARDS = 2

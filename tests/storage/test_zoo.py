@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import trustax as tx
-from trustax.cli.commands import Train
 from trustax.cli.main import main
+from trustax.cli.training import Train
 from trustax.run import from_json
 from trustax.storage.zoo import entries, entry, run, tuned
 from trustax.storage.zoo.table import page

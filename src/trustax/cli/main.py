@@ -56,7 +56,7 @@ trustax train METHOD --help shows the options of a method.
 
 
 COMMANDS = {
-    "resume": ("trustax.cli.commands", "Resume"),
+    "resume": ("trustax.cli.training", "Resume"),
     "evaluate": ("trustax.cli.commands", "Evaluate"),
     "record": ("trustax.cli.commands", "Record"),
     "export": ("trustax.cli.commands", "Export"),
@@ -146,9 +146,9 @@ def _usage() -> str:
 
 def _train(method: str, options: list[str]) -> None:
     """Train a method. The settings of the paper are shown once the options are known to be right."""
-    from trustax.cli.commands import Train
     from trustax.cli.methods import method_named
     from trustax.cli.parsing import parse
+    from trustax.cli.training import Train
 
     algorithm = method_named(method)
     train_method = cast(Any, Train)

@@ -22,7 +22,7 @@ from trustax.storage.atomic import write_atomic
 from trustax.storage.reading import complete_lines, open_regular
 
 if TYPE_CHECKING:
-    from trustax.runtime.loop import Iteration
+    from trustax.runtime.iteration import Iteration
 
 HOOKS = ("on_start", "on_iteration", "on_checkpoint", "on_end")
 BEST_AGENT = "best.agent"

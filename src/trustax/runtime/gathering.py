@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from trustax.runtime.iteration import Seconds, StepResult
+from trustax.runtime.train_step import Seconds, StepResult
 
 
 class Gathered(NamedTuple):

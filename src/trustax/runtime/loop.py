@@ -7,21 +7,17 @@ public functions.
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
 import jax
-import numpy as np
 
-from trustax.agent import Agent
 from trustax.cli.progress import Terminal
 from trustax.envs import CompiledEnvironment, Environment, HostEnvironment, make
 from trustax.envs.engines import engine_of, make_with_workers, observes_images
 from trustax.envs.workers import IN_PROCESS, Workers
 from trustax.errors import TrustaxError
-from trustax.networks import Policy
 from trustax.ops.metrics import SKIPPED, SPEED, STEP, Record
 from trustax.run import Run
 from trustax.runtime.collect import RolloutStopped
@@ -31,62 +27,15 @@ from trustax.runtime.divergence import divergence_of, skipped_so_far
 from trustax.runtime.env_shards import check_env_shards
 from trustax.runtime.gathering import merged, part_of
 from trustax.runtime.interrupt import Interrupted, InterruptGuard
-from trustax.runtime.iteration import Seconds, StepResult, TrainStep
-from trustax.runtime.state import RunState, restart_environment, start
+from trustax.runtime.iteration import Iteration
+from trustax.runtime.state import restart_environment, start
+from trustax.runtime.train_step import Seconds, StepResult, TrainStep
 from trustax.storage.journal import Journal
 from trustax.storage.lock import Claim, locked
 from trustax.storage.loggers import Logger, Loggers
 from trustax.storage.mirror import Mirror
 from trustax.storage.object_store import is_url
-from trustax.storage.run_directory import RunDirectory, agent_of, as_dict
-
-
-@dataclass(frozen=True)
-class Iteration:
-    """One iteration of training, as `iterations` yields it and as callbacks see it.
-
-    The state and the agents are valid until the next iteration starts, which reuses their buffers. Save them or copy
-    them to the host to keep them.
-    """
-
-    run: Run
-    number: int
-    """counted from 1"""
-    records: Sequence[Record] = field(repr=False)
-    """the metrics of all iterations so far; the last entry is for this iteration"""
-    state: RunState = field(repr=False)
-    run_dir: Path | None = None
-    checkpoint: Path | None = None
-    """the checkpoint that was written after this iteration, if any"""
-    series: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
-    """the traced metrics of every update, `seed update`"""
-    old_policy: Policy | None = field(default=None, repr=False)
-    """the policies that collected the rollout, on the host; None if no metrics are traced"""
-    group: Group = field(default_factory=Group, repr=False)
-    """the processes of a distributed run"""
-
-    @property
-    def record(self) -> Record:
-        """The metrics of this iteration, by name; a metric of the learners is a list with one value per seed."""
-        return self.records[-1]
-
-    @property
-    def timesteps(self) -> int:
-        """Environment steps per learner so far."""
-        return self.record[STEP]
-
-    @property
-    def is_last(self) -> bool:
-        return self.number == self.run.num_iterations
-
-    @property
-    def learners(self) -> range:
-        """The learners that this process trains, by index: all of them, unless the run is distributed."""
-        return self.group.learners(self.run)
-
-    def agent(self, learner: int = 0, policy: str = "policy") -> Agent:
-        """The current agent of a learner, given by its index. `policy="virtual"` returns MCPO's ψ instead of θ."""
-        return agent_of(self.run, as_dict(self.state), learner, policy, self.learners.start)
+from trustax.storage.run_directory import RunDirectory
 
 
 class TrainingLoop:
