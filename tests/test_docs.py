@@ -114,7 +114,7 @@ def test_a_command_has_the_options_that_are_shown(
     kinds = [getattr(commands, kind) for kind in ("Train", "Resume", "Evaluate", "Record", "Export", "Plot", "Check")]
     for kind in [*kinds, Reproduce, Report, Zoo]:
         monkeypatch.setattr(kind, "__call__", lambda command: None)
-    monkeypatch.setattr(Sweep, "run", lambda command, known, settings: None)
+    monkeypatch.setattr(Sweep, "run", lambda command, settings: None)
     monkeypatch.setattr(Tune, "run", Tune.tuning)
     with pytest.raises(SystemExit) as leaving:
         main(shlex.split(command, comments=True))
