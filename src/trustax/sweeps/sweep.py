@@ -63,7 +63,7 @@ def local_folder(place: str | Path) -> tuple[Path, str | None]:
     >>> local_folder("runs/a")
     (PosixPath('runs/a'), None)
     >>> local_folder("s3://bucket/sweeps/x/")
-    (PosixPath('runs/x-65d2a2c9'), 's3://bucket/sweeps/x')
+    (PosixPath('runs/x-07414eb6'), 's3://bucket/sweeps/x')
     """
     if not is_url(place):
         return Path(place), None
