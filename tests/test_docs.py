@@ -15,6 +15,7 @@ import pytest
 from trustax.cli import commands
 from trustax.cli.main import main
 from trustax.cli.sweep import Sweep
+from trustax.cli.training import Resume, Train
 from trustax.cli.tune import Tune
 from trustax.cli.zoo import Zoo
 from trustax.envs import ENGINES, engine_of
@@ -111,8 +112,8 @@ def test_a_command_has_the_options_that_are_shown(
 ) -> None:
     (tmp_path / "my_module.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    kinds = [getattr(commands, kind) for kind in ("Train", "Resume", "Evaluate", "Record", "Export", "Plot", "Check")]
-    for kind in [*kinds, Reproduce, Report, Zoo]:
+    kinds = [getattr(commands, kind) for kind in ("Evaluate", "Record", "Export", "Plot", "Check")]
+    for kind in [*kinds, Train, Resume, Reproduce, Report, Zoo]:
         monkeypatch.setattr(kind, "__call__", lambda command: None)
     monkeypatch.setattr(Sweep, "run", lambda command, settings: None)
     monkeypatch.setattr(Tune, "run", Tune.tuning)
