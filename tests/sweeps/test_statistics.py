@@ -1,6 +1,7 @@
 """The measures agree with rliable 1.2.0, which gave the numbers below for these scores, and with a textbook."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,8 +90,21 @@ def test_tasks_have_equal_weight_for_any_number_of_runs() -> None:
     assert probability_of_improvement([many, few], [np.zeros(2), np.ones(2)]) == 0.5
 
 
-def test_the_interval_of_a_mean_is_the_bootstrap_interval_of_the_mean() -> None:
-    np.testing.assert_allclose(mean_interval(FIRST[0]), bootstrap_interval(lambda scores: scores[0].mean(), FIRST[:1]))
+def test_the_interval_of_a_mean_has_the_quantiles_of_the_resampled_means() -> None:
+    runs = FIRST[0]
+    resampled = runs[np.random.default_rng(0).integers(len(runs), size=(2000, len(runs)))]
+    np.testing.assert_allclose(mean_interval(runs), np.quantile([np.mean(row) for row in resampled], [0.025, 0.975]))
+
+
+@pytest.mark.parametrize(
+    "statistic",
+    [interquartile_mean, probability_of_improvement, partial(performance_profile, thresholds=THRESHOLDS)],
+)
+def test_a_statistic_of_many_resamples_is_that_of_each(statistic: Any) -> None:
+    methods = [FIRST, SECOND] if statistic is probability_of_improvement else [FIRST]
+    resamples = [[np.stack([runs, runs[::-1] + 0.1, np.sort(runs)]) for runs in scores] for scores in methods]
+    each = [statistic(*([runs[number] for runs in scores] for scores in resamples)) for number in range(3)]
+    np.testing.assert_allclose(statistic(*resamples), each)
 
 
 def test_resampling_stays_within_a_task() -> None:

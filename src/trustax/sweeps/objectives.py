@@ -60,4 +60,4 @@ def reported_values(
 
 def _over_seeds(values: Float[np.ndarray, " seed"]) -> float:
     """NaN if a seed has no value: it has ended no episode."""
-    return interquartile_mean([values]) if np.isfinite(values).all() else float("nan")
+    return float(interquartile_mean([values])) if np.isfinite(values).all() else float("nan")

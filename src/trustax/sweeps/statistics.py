@@ -12,7 +12,9 @@ import numpy as np
 from jaxtyping import Float
 
 Runs = Float[np.ndarray, " _"]
-Scores = Sequence[Runs]
+Scores = Sequence[Float[np.ndarray, "..."]]
+"""One array of runs for each task, in its last axis. The axes before it, such as resamples, are kept by a statistic."""
+Values = Float[np.ndarray, "..."] | float
 
 
 @dataclass(frozen=True)
@@ -54,40 +56,36 @@ def cohens_d(first: Summary, second: Summary) -> float:
     return float(difference / pooled)
 
 
-def interquartile_mean(scores: Scores) -> float:
+def interquartile_mean(scores: Scores) -> Values:
     """The mean of the middle half of all runs of all tasks: robust to outliers, less noisy than the median.
 
-    >>> interquartile_mean([np.array([0.0, 1.0]), np.array([2.0, 900.0])])
+    >>> float(interquartile_mean([np.array([0.0, 1.0]), np.array([2.0, 900.0])]))
     1.5
     """
-    ordered = np.sort(np.concatenate(scores))
-    cut = len(ordered) // 4
-    return float(ordered[cut : len(ordered) - cut].mean())
+    ordered = np.sort(np.concatenate(scores, axis=-1))
+    cut = ordered.shape[-1] // 4
+    return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
 
 
-def probability_of_improvement(first: Scores, second: Scores) -> float:
+def probability_of_improvement(first: Scores, second: Scores) -> Values:
     """The probability that a run of the first method scores higher than one of the second, on a random task.
 
     A tie counts half. At 0.5 neither method is better.
 
-    >>> probability_of_improvement([np.array([2.0, 3.0])], [np.array([1.0, 3.0])])
+    >>> float(probability_of_improvement([np.array([2.0, 3.0])], [np.array([1.0, 3.0])]))
     0.625
     """
-    return float(np.mean([_wins(ours, theirs) for ours, theirs in zip(first, second, strict=True)]))
+    differences = [ours[..., :, None] - theirs[..., None, :] for ours, theirs in zip(first, second, strict=True)]
+    return np.mean([((np.sign(each) + 1) / 2).mean(axis=(-2, -1)) for each in differences], axis=0)
 
 
-def _wins(ours: Runs, theirs: Runs) -> float:
-    difference = ours[:, None] - theirs[None, :]
-    return float(np.mean((np.sign(difference) + 1) / 2))
-
-
-def performance_profile(scores: Scores, thresholds: Runs) -> Runs:
+def performance_profile(scores: Scores, thresholds: Runs) -> Float[np.ndarray, "... threshold"]:
     """The fraction of runs that score above each threshold, averaged over tasks.
 
     >>> performance_profile([np.array([0.2, 0.8])], np.array([0.0, 0.5, 0.8])).tolist()
     [1.0, 0.5, 0.0]
     """
-    return np.mean([(runs[:, None] > thresholds[None, :]).mean(axis=0) for runs in scores], axis=0)
+    return np.mean([(runs[..., :, None] > thresholds).mean(axis=-2) for runs in scores], axis=0)
 
 
 def bootstrap_interval(
@@ -100,28 +98,24 @@ def bootstrap_interval(
     """The percentile-bootstrap confidence interval of a statistic of one or more methods' scores.
 
     Runs are resampled within each task and tasks are not resampled, so the interval describes other runs on the same
-    tasks. The interval of a single run is a point.
+    tasks. The interval of a single run is a point. The statistic gets all resamples at once, in the first axis.
 
-    >>> low, high = bootstrap_interval(interquartile_mean, [np.array([1.0, 2.0, 3.0])])
-    >>> low, high
-    (np.float64(1.0), np.float64(3.0))
+    >>> bootstrap_interval(interquartile_mean, [np.array([1.0, 2.0, 3.0])]).tolist()
+    [1.0, 3.0]
     """
     random = np.random.default_rng(seed)
     resampled = [[runs[random.integers(len(runs), size=(repeats, len(runs)))] for runs in scores] for scores in methods]
-    values = [statistic(*([runs[repeat] for runs in scores] for scores in resampled)) for repeat in range(repeats)]
     outside = (1 - confidence) / 2
-    return np.quantile(np.array(values, dtype=float), [outside, 1 - outside], axis=0)
+    return np.quantile(statistic(*resampled), [outside, 1 - outside], axis=0)
 
 
-def mean_interval(runs: Runs, confidence: float = 0.95, repeats: int = 2000, seed: int = 0) -> tuple[float, float]:
-    """`bootstrap_interval` of the mean of one task's runs, without a Python loop over the resamples.
+def mean_interval(runs: Runs, confidence: float = 0.95) -> tuple[float, float]:
+    """`bootstrap_interval` of the mean of one task's runs.
 
     >>> mean_interval(np.array([1.0, 2.0, 3.0]))
     (1.0, 3.0)
     """
-    resampled = runs[np.random.default_rng(seed).integers(len(runs), size=(repeats, len(runs)))]
-    outside = (1 - confidence) / 2
-    low, high = np.quantile(resampled.mean(axis=1), [outside, 1 - outside])
+    low, high = bootstrap_interval(lambda scores: scores[0].mean(axis=-1), [runs], confidence=confidence)
     return float(low), float(high)
 
 

@@ -75,7 +75,7 @@ def _draw_profiles(axes: Axes, scores: dict[str, Scores]) -> None:
 
 def _draw_improvements(axes: Axes, others: dict[str, Scores], reference: Scores) -> None:
     for height, each in enumerate(others.values()):
-        value = probability_of_improvement(reference, each)
+        value = float(probability_of_improvement(reference, each))
         low, high = bootstrap_interval(probability_of_improvement, reference, each, repeats=REPEATS)
         axes.errorbar(
             value, -height, xerr=[[value - low], [high - value]], fmt="o", color=COLORS[0], ecolor=INK, elinewidth=1.1

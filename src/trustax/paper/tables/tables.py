@@ -114,7 +114,7 @@ def _aggregates(name: str, samples: Samples) -> list[Aggregate]:
     return [
         Aggregate(
             row,
-            Estimate(interquartile_mean(scores), *bootstrap_interval(interquartile_mean, scores)),
+            Estimate(float(interquartile_mean(scores)), *bootstrap_interval(interquartile_mean, scores)),
             None if reference is None or scores is reference else _improvement(reference, scores),
         )
         for row, scores in complete.items()
@@ -141,7 +141,7 @@ def _comparable(name: str, task: str, scores: Runs) -> Runs:
 
 def _improvement(reference: Scores, scores: Scores) -> Estimate:
     interval = bootstrap_interval(probability_of_improvement, reference, scores)
-    return Estimate(probability_of_improvement(reference, scores), *interval)
+    return Estimate(float(probability_of_improvement(reference, scores)), *interval)
 
 
 def _setting(name: str, protocol: str, outcomes: Sequence[Outcome]) -> str:
