@@ -119,8 +119,10 @@ class Link:
     def _send(self, peer: Peer, **message: Any) -> None:
         try:
             peer.send(**message)
-        except OSError:
+        except TimeoutError:
             self._lose(peer.process_id, peer.host, None)
+        except OSError:
+            pass  # the thread that receives reads the last messages first: they may name another process as the cause
 
     def close(self, reason: str | None = None) -> None:
         """Leave the others: with a reason they stop too, without one they must not need this process any more."""
