@@ -18,6 +18,7 @@ from safetensors.numpy import load_file
 from trustax.storage.history import newest_valid
 
 STEPS = 128
+SECONDS_BETWEEN_LOOKS = 0.02
 SWEEP = """
 import sys
 import trustax as tx
@@ -77,8 +78,12 @@ def wait_for(condition: Callable[[], Any], seconds: float = 600.0) -> Any:
     while not (found := condition()):
         if time.monotonic() > end:
             raise TimeoutError("the sweep does not advance")
-        time.sleep(0.1)
+        time.sleep(SECONDS_BETWEEN_LOOKS)
     return found
+
+
+def _has_saved(folder: Path) -> bool:
+    return any(newest_valid(path.parent) is not None for path in folder.glob("*/run.json"))
 
 
 def training_processes(folder: Path) -> list[int]:
@@ -111,6 +116,10 @@ def disturbed_sweep(
     """Run a sweep on a cluster on this machine, with kills at random moments; returns the number of kills."""
     from ray.cluster_utils import Cluster
 
+    def may_kill() -> bool:
+        """Whether a run is being trained; the first kill also needs a checkpoint, from which the run resumes."""
+        return kills < num_kills and bool(training_processes(folder)) and (kills > 0 or _has_saved(folder))
+
     choose = random.Random(0)
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     nodes = [cluster.add_node(num_cpus=1) for _ in range(num_nodes)]
@@ -118,7 +127,7 @@ def disturbed_sweep(
     kills = 0
     try:
         while driver.poll() is None:
-            if kills < num_kills and training_processes(folder):
+            if may_kill():
                 kind = ("worker", "node", "driver")[min(2, choose.randrange(4))] if kills else "node"
                 if kind == "worker":
                     kill_worker(folder, choose)
@@ -130,7 +139,7 @@ def disturbed_sweep(
                     driver.wait()
                     driver = start_sweep(folder, cluster.address, num_runs, num_iterations)
                 kills += 1
-            time.sleep(choose.uniform(0.2, pause))
+            time.sleep(choose.uniform(0.2, pause) if kills else SECONDS_BETWEEN_LOOKS)
         if driver.returncode:
             raise RuntimeError(f"the sweep ended with exit code {driver.returncode}")
     finally:

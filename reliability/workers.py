@@ -21,6 +21,7 @@ from trustax.errors import TrustaxError
 NUM_ENVS, NUM_STEPS = 4, 20
 HANG_SECONDS = 3.0
 SECONDS_TO_NAME = 5.0
+SECONDS_TO_END = 5.0
 CAUSES = {
     "exception": "raised RuntimeError: the arm is stuck",
     "exit": "exited with code 3",
@@ -116,9 +117,9 @@ def hang(folder: str) -> None:
     _play(partial(FailingEnv, "hang", "step", Path(folder)), Workers(2, 3600.0))
 
 
-def _require_gone(processes: list[int], seconds: float = 5.0) -> None:
+def _require_gone(processes: list[int]) -> None:
     """Wait until the processes are gone; a zombie is not gone."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + SECONDS_TO_END
     while left := [process for process in processes if _exists(process)]:
         if time.monotonic() > deadline:
             raise ProblemError(f"the processes {left} are left")

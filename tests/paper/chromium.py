@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-SECONDS = 60.0
+SECONDS = 300.0
 """Timeout of an answer, long enough for a busy machine."""
 
 

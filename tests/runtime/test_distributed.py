@@ -7,20 +7,22 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from reliability.sweeps import wait_for
 
 import trustax as tx
+from tests.pausing import Pause
+from tests.runtime.threads import free_port, in_threads
 from trustax.runtime.distributed import Distributed, Group
 from trustax.storage.arrays import read_arrays
 from trustax.storage.history import newest_valid
 from trustax.storage.manifest import read_manifest
 
+ROOT = Path(__file__).parents[2]
 NUM_SEEDS, BATCH_SIZE, NUM_ITERATIONS = 4, 16, 120
 OPTIONS = (
     f"--env-id CartPole-v1 --num-seeds {NUM_SEEDS} --num-envs 2 --horizon 8 --total-timesteps "
@@ -28,24 +30,28 @@ OPTIONS = (
 ).split()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
+def start(
+    folder: Path, num_processes: int, *options: str, pauses: dict[int, Pause] | None = None
+) -> "list[subprocess.Popen[str]]":
+    """Start the processes of a run, with one CPU device for each seed: equal programs, so equal numbers.
 
-
-def start(folder: Path, num_processes: int, *options: str, env_id: str = "") -> "list[subprocess.Popen[str]]":
-    """Start the processes of a run, with one CPU device for each seed: equal programs, so equal numbers."""
-    environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(NUM_SEEDS // num_processes)}
-    command = [sys.executable, "-m", "trustax", "train", "ppo", *OPTIONS, "--loggers", "--run-dir", str(folder)]
-    command += ["--env-id", env_id] if env_id else []
+    `pauses` has the processes that pause, by number; the others then wait for them.
+    """
+    pauses = pauses or {}
+    devices = {"JAX_NUM_CPU_DEVICES": str(NUM_SEEDS // num_processes)}
+    command = ["train", "ppo", *OPTIONS, "--loggers", "--run-dir", str(folder), *options]
     divided = ["--coordinator", f"localhost:{free_port()}", "--num-processes", str(num_processes), "--process-id"]
     return [
         subprocess.Popen(
-            [*command, *options, *([*divided, str(process)] if num_processes > 1 else [])],
-            env=environment,
+            [
+                *(sys.executable, "-m", "tests.pausing" if process in pauses else "trustax", *command),
+                *([*divided, str(process)] if num_processes > 1 else []),
+            ],
+            env=(pauses[process].environment if process in pauses else os.environ) | devices,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            cwd=ROOT,
         )
         for process in range(num_processes)
     ]
@@ -83,8 +89,9 @@ def test_a_run_whose_process_is_killed_resumes_in_any_number_of_processes(tmp_pa
     """Two processes, one is killed; two again, one gets SIGTERM; then four to the end: as one process alone."""
     alone = start(tmp_path / "alone", 1)
     together = tmp_path / "together"
-    processes = start(together, 2)
-    wait_for(lambda: num_records(together) > 5)
+    pause = Pause(tmp_path / "paused.1", 5)
+    processes = start(together, 2, pauses={1: pause})
+    pause.wait_for(processes[1])
     processes[1].kill()
     codes, errors = finish(processes)
     assert codes == [75, -signal.SIGKILL]
@@ -92,15 +99,15 @@ def test_a_run_whose_process_is_killed_resumes_in_any_number_of_processes(tmp_pa
         f"trustax: process 1 on {socket.gethostname()} has died, so this one stops; start all processes again with "
         "--resume"
     ]
-    seen = num_records(together)
-    processes = start(together, 2, "--resume")
-    wait_for(lambda: num_records(together) > seen + 5)
+    pause = Pause(tmp_path / "paused.2", 10)
+    processes = start(together, 2, "--resume", pauses={1: pause})
+    pause.wait_for(processes[1])
     processes[1].send_signal(signal.SIGTERM)
     codes, errors = finish(processes)
     assert codes == [75, 75]
     assert "and saved" in errors[0]
     assert errors[0].splitlines()[-1] == errors[1].splitlines()[-1]
-    assert 0 < num_records(together) < NUM_ITERATIONS
+    assert 10 <= num_records(together) < NUM_ITERATIONS
     codes, errors = finish(start(together, 4, "--resume"))
     assert (codes, errors) == ([0] * 4, [""] * 4)
     assert finish(alone) == ([0], [""])
@@ -115,7 +122,7 @@ def test_a_run_whose_process_is_killed_resumes_in_any_number_of_processes(tmp_pa
 def test_host_environments_are_divided_over_processes(engine: str, tmp_path: Path) -> None:
     """Actions of all seeds of a process are chosen by one program, so the numbers agree up to rounding."""
     for number in (1, 2, 4):
-        assert finish(start(tmp_path / str(number), number, env_id=f"{engine}:CartPole-v1"))[0] == [0] * number
+        assert finish(start(tmp_path / str(number), number, "--env-id", f"{engine}:CartPole-v1"))[0] == [0] * number
     alone, *others = (learned(tmp_path / str(number)) for number in (1, 2, 4))
     for together in others:
         assert [set(record) for record in together] == [set(record) for record in alone]
@@ -124,23 +131,9 @@ def test_host_environments_are_divided_over_processes(engine: str, tmp_path: Pat
             assert mine == pytest.approx(expected, rel=1e-3)
 
 
-def in_threads(function: Any, num_processes: int) -> list[Any]:
-    """Call a function for each process of a group, in threads of this one; what they return or raise."""
-    port, answers = free_port(), [None] * num_processes
-
-    def call(process: int) -> None:
-        settings = Distributed(coordinator=f"localhost:{port}", num_processes=num_processes, process_id=process)
-        try:
-            answers[process] = function(settings)
-        except (tx.TrustaxError, tx.Interrupted) as error:
-            answers[process] = error
-
-    threads = [threading.Thread(target=call, args=(process,)) for process in range(num_processes)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=600)
-    return answers
+def two_processes() -> list[Distributed]:
+    coordinator = f"localhost:{free_port()}"
+    return [Distributed(coordinator=coordinator, num_processes=2, process_id=process) for process in range(2)]
 
 
 def test_callbacks_stop_all_processes_after_the_same_iteration(tmp_path: Path) -> None:
@@ -166,7 +159,7 @@ def test_callbacks_stop_all_processes_after_the_same_iteration(tmp_path: Path) -
             distributed=distributed,
         )
 
-    first, second = in_threads(trained, 2)
+    first, second = in_threads([partial(trained, distributed) for distributed in two_processes()])
     assert seen == [(1, range(0, 1)), (2, range(0, 1))]
     assert [int(result.state.iteration) for result in (first, second)] == [2, 2]
     assert first.records == second.records
@@ -190,7 +183,7 @@ def test_an_error_in_one_process_ends_all(tmp_path: Path) -> None:
         env = broken if distributed.process_id else "gymnasium:CartPole-v1"
         return tx.train(run, env, run_dir=tmp_path, quiet=True, distributed=distributed)
 
-    first, second = in_threads(trained, 2)
+    first, second = in_threads([partial(trained, distributed) for distributed in two_processes()])
     assert "no display" in str(second)
     assert str(first) == f"process 1 on {socket.gethostname()} stopped: {second}"
     assert isinstance(first, tx.TrustaxError)

@@ -13,9 +13,9 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from reliability.sweeps import wait_for
 
 import trustax as tx
+from tests.pausing import Pause
 from tests.runtime.test_distributed import NUM_ITERATIONS, final_hash, finish, learned, num_records
 from tests.runtime.test_distributed import start as start_processes
 from trustax.envs import make
@@ -94,8 +94,9 @@ def test_environments_are_divided_over_processes(tmp_path: Path) -> None:
     options = ("--num-envs", "4", "--env-shards", "2", "--total-timesteps", str(32 * NUM_ITERATIONS))
     alone, together = tmp_path / "alone", tmp_path / "together"
     reference = start_processes(alone, 1, *options)
-    processes = start_processes(together, 2, *options)
-    wait_for(lambda: num_records(together) > 5)
+    pause = Pause(tmp_path / "paused", 5)
+    processes = start_processes(together, 2, *options, pauses={1: pause})
+    pause.wait_for(processes[1])
     processes[1].kill()
     codes, errors = finish(processes)
     assert codes == [75, -signal.SIGKILL]

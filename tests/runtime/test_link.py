@@ -3,10 +3,12 @@
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.runtime.threads import free_port, in_threads
 from trustax.errors import TrustaxError
 from trustax.runtime.connecting import connect
 from trustax.runtime.interrupt import Interrupted
@@ -17,24 +19,14 @@ HOST = socket.gethostname()
 
 def together(functions: list[Callable[[Link], Any]], settings: list[dict[str, Any]] | None = None) -> list[Any]:
     """Connect as many processes as there are functions, call each with its link; what they return or raise."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    answers: list[Any] = [None] * len(functions)
+    coordinator = f"localhost:{free_port()}"
 
-    def call(process: int) -> None:
+    def call(process: int) -> Any:
         own = {"seed": 1} if settings is None else settings[process]
-        try:
-            with connect(f"localhost:{port}", len(functions), process, own, seconds=60.0) as link:
-                answers[process] = functions[process](link)
-        except (Exception, Interrupted) as error:
-            answers[process] = error
+        with connect(coordinator, len(functions), process, own) as link:
+            return functions[process](link)
 
-    threads = [threading.Thread(target=call, args=(process,)) for process in range(len(functions))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    return answers
+    return in_threads([partial(call, process) for process in range(len(functions))])
 
 
 def test_every_process_gathers_all_values_in_order() -> None:
@@ -86,9 +78,27 @@ def test_processes_with_other_settings_are_refused() -> None:
     ] * 2
 
 
+def test_a_connection_to_itself_is_not_taken_for_process_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    port, create_connection = free_port(), socket.create_connection
+    tries, closed = iter([("127.0.0.1", port)]), threading.Event()
+
+    def reach_itself_first(address: Any, timeout: float) -> socket.socket:
+        source = next(tries, None)
+        if source is None:
+            closed.set()
+        return create_connection(source or address, timeout, source)
+
+    def talk(process: int) -> list[Any]:
+        assert process == 1 or closed.wait(600)
+        with connect(f"localhost:{port}", 2, process, {}, seconds=60.0) as link:
+            return link.gather(process)
+
+    monkeypatch.setattr(socket, "create_connection", reach_itself_first)
+    assert in_threads([partial(talk, process) for process in range(2)]) == [[0, 1]] * 2
+
+
 def test_a_process_that_does_not_come_is_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     with pytest.raises(TrustaxError, match=r"process 1, 2 did not connect to localhost:\d+ in time"):
         connect(f"localhost:{port}", 3, 0, {}, seconds=0.1)
     with pytest.raises(TrustaxError, match="process 0 cannot be reached"):

@@ -142,7 +142,7 @@ def test_wandb_writes_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("WANDB_SILENT", "true")
     logged(["wandb"], tmp_path)
     (log,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
-    deadline = time.monotonic() + 60  # wandb writes from a process of its own
+    deadline = time.monotonic() + 600  # wandb writes from a process of its own
     while b"rollout/ep_rew_mean" not in log.read_bytes():
         assert time.monotonic() < deadline
         time.sleep(0.05)

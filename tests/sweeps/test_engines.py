@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from reliability.sweeps import STEPS, every_step_once, hashes, wait_for
+from reliability.sweeps import STEPS, every_step_once, hashes
 
-from tests.sweeps.test_pool import LONG, job, num_saved
+from tests.pausing import Pause
+from tests.sweeps.test_pool import LONG, job
 from trustax.algorithms import MCPO
 from trustax.run import Run
 from trustax.storage.lease import has_leases
@@ -18,7 +19,7 @@ from trustax.sweeps.engines import make_engine
 from trustax.sweeps.pool import run_jobs
 from trustax.training import train
 
-NUM_RUNS, NUM_ITERATIONS = 2, 60
+NUM_RUNS, NUM_ITERATIONS = 2, 400
 RUN = Run(
     algorithm=MCPO(hidden_sizes=(8,), num_epochs=1, num_minibatches=2, memory_size=2),
     env_id="native:CartPole-v1",
@@ -64,12 +65,14 @@ def test_submitit_runs_a_sweep(expected: str, tmp_path: Path) -> None:
 def test_a_process_presumed_dead_does_not_write_after_it_wakes_up(tmp_path: Path) -> None:
     """The first attempt stops in the middle, a second one finishes the run, and then the first one wakes up."""
     own = replace(job(tmp_path, "run", LONG), lease=True)
-    first = start_worker(own.to_line())
-    wait_for(lambda: num_saved(own.folder) > 1)
+    pause = Pause(tmp_path / "paused")
+    first = start_worker(own.to_line(), pause)
+    pause.wait_for(first)
     os.kill(first.pid, signal.SIGSTOP)
     second = start_worker(own.to_line())
     assert second.wait(timeout=600) == 0
     finished = (own.folder / "metrics.jsonl").read_bytes()
+    pause.end()
     os.kill(first.pid, signal.SIGCONT)
     assert first.wait(timeout=600) == 2
     for process in (first, second):
@@ -79,9 +82,14 @@ def test_a_process_presumed_dead_does_not_write_after_it_wakes_up(tmp_path: Path
     assert not has_leases(own.folder)
 
 
-def start_worker(line: str) -> "subprocess.Popen[bytes]":
+def start_worker(line: str, pause: Pause | None = None) -> "subprocess.Popen[bytes]":
+    """Start the worker of a sweep in its own process, which may pause."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "trustax.sweeps.worker"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "trustax.sweeps.worker" if pause is None else "tests.pausing"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=None if pause is None else pause.environment,
+        cwd=ROOT,
     )
     assert process.stdin is not None
     process.stdin.write(f"{line}\n".encode())

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from reliability.sweeps import hashes
 
+from tests.pausing import Pause
 from tests.sweeps.test_engines import start_worker
-from tests.sweeps.test_pool import LONG, job, wait_for
+from tests.sweeps.test_pool import LONG, job
 from trustax.storage.journal import read_records
 from trustax.storage.mirror import local_copy
 from trustax.storage.object_store import StoredRun
@@ -25,18 +26,20 @@ def test_a_run_goes_on_from_the_store_and_its_first_process_writes_no_more(tmp_p
         saved = StoredRun(store).download(tmp_path / "seen", with_arrays=False)
         return 0 if saved is None else saved.step
 
-    first = start_worker(own.to_line())
-    wait_for(step)
+    pauses = [Pause(tmp_path / f"paused.{attempt}") for attempt in (1, 2)]
+    first = start_worker(own.to_line(), pauses[0])
+    pauses[0].wait_for(first)
     os.kill(first.pid, signal.SIGSTOP)
     stopped_at = step()
-    second = start_worker(own.to_line())
-    wait_for(lambda: step() > stopped_at)
+    second = start_worker(own.to_line(), pauses[1])
+    pauses[1].wait_for(second)
     second.kill()
     second.wait()
-    assert step() < LONG.total_timesteps
+    assert 0 < stopped_at < step() < LONG.total_timesteps
     third = start_worker(own.to_line())
     assert third.wait(timeout=600) == 0
     finished = {path: path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file()}
+    pauses[0].end()
     os.kill(first.pid, signal.SIGCONT)
     assert first.wait(timeout=600) == 2
     for process in (first, second, third):

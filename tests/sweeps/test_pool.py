@@ -6,16 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from reliability.sweeps import wait_for
 from rich.console import Console
 
 from tests.cli.test_progress import Clock, bar_console, output, plain_console
+from tests.pausing import Pause
 from trustax.algorithms import PPO
 from trustax.errors import TrustaxError
 from trustax.run import Run
@@ -37,7 +37,7 @@ TINY = Run(
     total_timesteps=512,
     num_seeds=2,
 )
-LONG = replace(TINY, total_timesteps=128 * 1000)
+LONG = replace(TINY, total_timesteps=128 * 60)
 ROOT = Path(__file__).parents[2]
 TIMES = {"time/fps", "time/time_elapsed", "time/update_share"}
 
@@ -49,7 +49,8 @@ from trustax.runtime.interrupt import Interrupted
 from trustax.sweeps.local import LocalEngine
 from trustax.sweeps.pool import run_jobs
 try:
-    run_jobs([job(Path(sys.argv[1]), "short", TINY), job(Path(sys.argv[1]), "long", LONG)], LocalEngine(2))
+    jobs = [job(Path(sys.argv[1]), "short", TINY), job(Path(sys.argv[1]), "long", LONG)]
+    run_jobs(jobs, LocalEngine(2), worker="tests.pausing")
 except Interrupted as stopped:
     print(stopped, file=sys.stderr)
     sys.exit(75)
@@ -68,19 +69,13 @@ def without_times(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in one.items() if name not in TIMES} for one in records]
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 300.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "timed out"
-        time.sleep(0.02)
-
-
-def begun(folder: Path, has_come_so_far: Callable[[str], Any]) -> subprocess.Popen[bytes]:
-    """Start a sweep in its own process, and wait until its output satisfies the condition."""
+def begun(folder: Path, attempt: int) -> subprocess.Popen[bytes]:
+    """Start a sweep in its own process, and wait until its long run pauses."""
+    pause = Pause(folder / f"paused.{attempt}", TINY.num_iterations + 1)
     with open(folder / "said.txt", "w") as said:
-        process = subprocess.Popen([sys.executable, "-c", SWEEP, str(folder)], stderr=said, cwd=ROOT)
-    wait_for(lambda: has_come_so_far((folder / "said.txt").read_text()))
-    assert process.poll() is None
+        command = [sys.executable, "-c", SWEEP, str(folder)]
+        process = subprocess.Popen(command, stderr=said, cwd=ROOT, env=pause.environment)
+    pause.wait_for(process)
     return process
 
 
@@ -92,18 +87,19 @@ def num_saved(folder: Path) -> int:
 def test_a_stopped_and_killed_sweep_resumes_to_the_same_result(tmp_path: Path) -> None:
     long = tmp_path / "long"
 
-    process = begun(tmp_path, lambda said: "✓ short" in said and num_saved(long))
+    process = begun(tmp_path, attempt=1)
+    wait_for(lambda: "✓ short" in (tmp_path / "said.txt").read_text())
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=300) == 75
+    assert process.wait(timeout=600) == 75
     last_line = (tmp_path / "said.txt").read_text().splitlines()[-1]
     assert last_line == "stopped and saved; 1 of 2 runs are finished; run the same command to continue"
     stopped_at, recorded = num_saved(long), read_records(long)
     assert stopped_at == len(recorded)  # up to the last iteration
 
-    process = begun(tmp_path, lambda said: num_saved(long) > stopped_at)
+    process = begun(tmp_path, attempt=2)
     process.kill()
     process.wait()
-    with locked(long, patience=300.0):  # its worker has noticed and exited
+    with locked(long, patience=600.0):  # its worker has noticed and exited
         killed_at = num_saved(long)
     assert stopped_at < killed_at < LONG.num_iterations
     first_time = {name: (tmp_path / name / "metrics.jsonl").read_bytes().splitlines() for name in ("short", "long")}

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import socket
+import struct
 import time
 from typing import Any
 
@@ -13,6 +14,8 @@ from trustax.runtime.link import SILENCE_SECONDS, Link, Peer
 CONNECT_SECONDS = 300.0
 SECONDS_BETWEEN_TRIES = 0.2
 HELLO_LIMIT = 2**20
+RESET = struct.pack("ii", 1, 0)
+"""The value of SO_LINGER that closes a connection at once."""
 
 
 def connect(
@@ -114,7 +117,11 @@ def _join(host: str, port: int, own: dict[str, Any], deadline: float) -> Peer:
     while True:
         try:
             connection = socket.create_connection((host, port), timeout=5.0)
-            break
+            if connection.getsockname() != connection.getpeername():
+                break
+            # Before process 0 listens, the system may connect a port to itself; without a reset it would stay taken.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            connection.close()
         except OSError as error:
             if time.monotonic() > deadline:
                 why = error.strerror or str(error)
