@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 import trustax as tx
+from trustax.cli import sweep as sweep_command
 from trustax.cli.main import main
 from trustax.cli.training import Train
+from trustax.cli.tune import Tune
 from trustax.run import from_json
 from trustax.storage.zoo import entries, entry, run, tuned
 from trustax.storage.zoo.table import page
+from trustax.sweeps.grid import Grid
 
 PAGE = Path(__file__).parents[2] / "docs" / "zoo.md"
 SETTINGS = [(method, task) for method in tuned.methods() for task in tuned.tasks(method)]
@@ -52,6 +55,29 @@ def test_the_command_line_takes_them(monkeypatch: pytest.MonkeyPatch, capsys: py
             main(f"train ppo --settings zoo {options}".split())
         assert leaving.value.code == 2
         assert message in capsys.readouterr().err
+
+
+def test_a_sweep_starts_from_the_settings_of_each_method_and_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    grids: list[Grid] = []
+
+    def stop_before_training(grid: Grid, *_: object) -> None:
+        grids.append(grid)
+        raise tx.TrustaxError("stopped")
+
+    monkeypatch.setattr(sweep_command, "run_grid", stop_before_training)
+    command = "sweep ppo mean-psi --env-id CartPole-v1 Pendulum-v1 --settings zoo --num-envs 2 --num-seeds 3"
+    with pytest.raises(SystemExit):
+        main(command.split())
+    assert [found for found, _ in grids[0].expand()] == [
+        run(method, task, num_envs=2, num_seeds=3)
+        for task in ("CartPole-v1", "Pendulum-v1")
+        for method in ("ppo", "mean-psi")
+    ]
+
+
+def test_a_study_starts_from_the_settings_of_the_zoo() -> None:
+    command = Tune(method="ppo", env_id="CartPole-v1", settings=Path("zoo"), tune=("learning_rate:1e-5..1e-2:log",))
+    assert command.tuning({"num_seeds": [2]}).run == run("ppo", "CartPole-v1", num_seeds=2)
 
 
 def test_settings_that_do_not_exist_are_an_error_of_one_line() -> None:

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-from trustax.cli.names import EXPERIMENTS, METHODS, TASKS, methods_table
+from trustax.cli.names import EXPERIMENTS, METHODS, TASKS, ZOO, methods_table
 from trustax.errors import TrustaxError, similar_or_all
 from trustax.runtime.interrupt import EXIT_CODE, Interrupted
 
@@ -32,15 +32,12 @@ usage: trustax COMMAND ...
   export RUN                 export a policy to ONNX or StableHLO, which run without Trustax
   plot RUN ...               plot the learning curves of runs
   check ENV                  check whether an environment is fit for training
-  zoo                        list, evaluate or show trained agents; train ... --settings zoo uses their settings
+  zoo                        list, evaluate or show trained agents; --settings zoo trains with their settings
   reproduce NAME             run an experiment of the paper and compare the results: {experiments}
   report [RESULTS]           write all results as one HTML page
 
 trustax COMMAND --help shows the options, trustax --version the version.
 """
-
-ZOO = "zoo"
-"""The value of --settings that stands for the settings of the zoo."""
 
 HELP_COLUMN = 29
 """Where the explanations of the commands begin."""

@@ -4,6 +4,9 @@ them with the registries."""
 from importlib.metadata import entry_points
 from typing import NamedTuple
 
+ZOO = "zoo"
+"""The value of --settings that stands for the settings of the zoo."""
+
 
 class Method(NamedTuple):
     name: str

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trustax.cli.names import ZOO
 from trustax.errors import TrustaxError, similar_or_all
 from trustax.run import Run
 from trustax.storage.reading import read_limited
@@ -25,8 +26,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_settings(path: Path | None) -> dict[str, Any]:
-    """The settings in a file; none without a file."""
-    values = {} if path is None else read_toml(path)
+    """The settings in a file; none without a file, and none for the zoo, which has other settings for each method."""
+    values = {} if path in (None, Path(ZOO)) else read_toml(path)
     if not isinstance(values.get("env_id", ""), str):
         raise TrustaxError(f"{path}: env_id must be a text, not {values['env_id']!r}")
     return values

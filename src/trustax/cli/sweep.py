@@ -12,6 +12,7 @@ from rich.console import Console
 
 from trustax.algorithms import Algorithm
 from trustax.cli.methods import method_named
+from trustax.cli.names import ZOO
 from trustax.cli.parsing import with_flags
 from trustax.cli.settings_file import read_settings, read_toml
 from trustax.envs import engine_of
@@ -19,8 +20,9 @@ from trustax.errors import TrustaxError, similar_or_all
 from trustax.paper.tasks import task_of
 from trustax.run import Run
 from trustax.settings import validated
+from trustax.storage import zoo
 from trustax.storage.object_store import copy_to_store
-from trustax.sweeps.grid import Grid, settings_of
+from trustax.sweeps.grid import Grid, MakeRun, settings_of
 from trustax.sweeps.options import EngineOptions
 from trustax.sweeps.results import RESULTS_FILE, SweepResult
 from trustax.sweeps.sweep import digest, run_grid
@@ -48,7 +50,8 @@ class Sweep:
     env_id: tuple[str, ...] = ()
     """Ids of environments."""
     settings: Path | None = None
-    """A TOML file with settings of all runs, such as best.toml of trustax tune; options come before it."""
+    """A TOML file with settings of all runs, such as best.toml of trustax tune, or zoo: each method then has its tuned
+    settings for each environment. Options come before both."""
     folder: str | None = None
     """The folder of the sweep, or its URL in an object store: s3://bucket/sweeps/x; by default a folder in runs/ that
     depends on all settings."""
@@ -66,7 +69,7 @@ class Sweep:
             engine_of(env_id)
         from_file = self._from_file(chosen.values())
         try:
-            grid = Grid(chosen, env_ids, from_file | _checked(chosen.values(), settings), paper_run)
+            grid = Grid(chosen, env_ids, from_file | _checked(chosen.values(), settings), first_run(self.settings))
         except TrustaxError as error:
             raise TrustaxError(with_flags(str(error), options)) from error
         place = self.folder or Path("runs") / f"sweep-{digest(grid)}"
@@ -172,7 +175,12 @@ def _checked(methods: Iterable[Algorithm], settings: Mapping[str, Sequence[Any]]
     return checked
 
 
-def paper_run(algorithm: Algorithm, env_id: str) -> Run:
+def first_run(settings: Path | None) -> MakeRun:
+    """The run before any option: with the settings of the zoo, or with the paper's."""
+    return (lambda method, _, env_id: zoo.run(method, env_id)) if settings == Path(ZOO) else paper_run
+
+
+def paper_run(_: str, algorithm: Algorithm, env_id: str) -> Run:
     """The run with the paper's settings for its task, if it has this task, as `trustax train` does."""
     task = task_of(env_id)
     return Run(algorithm=algorithm, env_id=env_id) if task is None else task.run(algorithm, env_id=env_id)

@@ -12,7 +12,7 @@ from rich.console import Console
 from trustax.algorithms import Algorithm
 from trustax.cli.methods import method_named
 from trustax.cli.settings_file import read_settings, with_settings
-from trustax.cli.sweep import paper_run, parse_value, require_known_options, separate
+from trustax.cli.sweep import first_run, parse_value, require_known_options, separate
 from trustax.envs import engine_of
 from trustax.errors import TrustaxError
 from trustax.sweeps.grid import Grid
@@ -54,7 +54,8 @@ class Tune:
     storage: str | None = None
     """URL of an Optuna storage, for example sqlite:///study.db; default: a journal file in the folder."""
     settings: Path | None = None
-    """A TOML file with settings that all trials share; options on the command line come first."""
+    """A TOML file with settings that all trials share, or zoo for the tuned settings of the method on this environment;
+    options on the command line come first."""
     folder: str | None = None
     """The folder of the study; by default a folder in runs/ that depends on all settings except --trials."""
     engine: EngineOptions = field(default_factory=EngineOptions)
@@ -84,7 +85,8 @@ class Tune:
         if not self.tune:
             raise TrustaxError("--tune is missing; for example --tune learning_rate:1e-5..1e-2:log clip_range:0.1..0.4")
         _check_options(method, settings)
-        run = with_settings(paper_run(method, env_id), self.settings, {k: v for k, v in read.items() if k != "env_id"})
+        first = first_run(self.settings)(self.method, method, env_id)
+        run = with_settings(first, self.settings, {k: v for k, v in read.items() if k != "env_id"})
         grid = Grid({self.method: method}, [env_id], settings, lambda *_: run)
         ((run, _),) = grid.expand()
         return Tuning(

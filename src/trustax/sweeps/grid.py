@@ -26,7 +26,8 @@ from trustax.errors import TrustaxError, refuse_unknown
 from trustax.run import Run
 from trustax.settings import PerLearner, validated
 
-MakeRun = Callable[[Algorithm, str], Run]
+MakeRun = Callable[[str, Algorithm, str], Run]
+"""name of the method, algorithm, environment → run"""
 RUN_SETTINGS = [one.name for one in dataclasses.fields(Run) if one.name not in ("algorithm", "env_id", "repeat_seeds")]
 
 
@@ -38,7 +39,7 @@ class Cell(NamedTuple):
     learners: range
 
 
-def default_run(algorithm: Algorithm, env_id: str) -> Run:
+def default_run(_: str, algorithm: Algorithm, env_id: str) -> Run:
     return Run(algorithm=algorithm, env_id=env_id)
 
 
@@ -90,7 +91,7 @@ class Grid:
             yield dict(zip(names, values, strict=True))
 
     def _run(self, name: str, env_id: str, choice: Mapping[str, Any], mapped: Sequence[str]) -> tuple[Run, list[Cell]]:
-        run = with_choice(self.make_run(self.methods[name], env_id), choice)
+        run = with_choice(self.make_run(name, self.methods[name], env_id), choice)
         combinations = list(itertools.product(*(self.settings[one] for one in mapped)))
         seeds = run.num_seeds
         per_learner = {
