@@ -32,6 +32,7 @@ ADDED_LATER = {
     "clip_range_schedule": "constant",
     "schedule_boundaries": (0.5, 0.75),
     "initial_log_std": 0.0,
+    "initial_mean_scale": 1.0,
 }
 """Fields that files of earlier versions lack, with the value that those versions implied."""
 

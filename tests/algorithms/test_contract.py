@@ -94,6 +94,7 @@ CHANGES = {
     "initial_kl_cost": Change((5.0,)),
     "initial_temperature": Change((5.0,)),
     "initial_log_std": Change((-1.0,), actions="box"),
+    "initial_mean_scale": Change((0.01,), actions="box"),
     "temperature_target": Change((1.0,)),
     "reduction": Change(("mean",)),
     "schedule": Change(("original",)),

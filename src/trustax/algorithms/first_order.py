@@ -67,10 +67,14 @@ remains, which falls from 1 to 0."""
 
 
 def init_actor_critic(
-    settings: FirstOrder, key: Key[Array, ""], spec: EnvSpec, initial_log_std: float = 0.0
+    settings: FirstOrder,
+    key: Key[Array, ""],
+    spec: EnvSpec,
+    initial_log_std: float = 0.0,
+    initial_mean_scale: float = 1.0,
 ) -> ActorCritic:
     """Initialize a policy and its optimizer."""
-    policy = architecture_of(settings, spec, initial_log_std).init(key)
+    policy = architecture_of(settings, spec, initial_log_std, initial_mean_scale).init(key)
     return ActorCritic(policy, adam_init(policy))
 
 

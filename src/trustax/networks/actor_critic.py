@@ -33,6 +33,7 @@ class Architecture:
     activation: str = "tanh"
     layer_norm: bool = False
     shared_torso: bool = False
+    initial_mean_scale: float = 1.0
 
     def init(self, key: Key[Array, ""]) -> "Policy":
         return Policy(flatten(self._network(key)), self)

@@ -114,9 +114,9 @@ class Conv(eqx.Module):
         return y.reshape(out, height, width)
 
 
-def actor_gain(spec: EnvSpec) -> float:
-    """Nearly uniform choices at the start; means of a Gaussian may start anywhere near 0."""
-    return 1.0 if isinstance(spec.actions, BoxActions) else 0.01
+def actor_gain(spec: EnvSpec, mean_scale: float = 1.0) -> float:
+    """Nearly uniform choices at the start; means of a Gaussian have about the size `mean_scale`."""
+    return mean_scale if isinstance(spec.actions, BoxActions) else 0.01
 
 
 def log_std_for(actions: Actions, initial: float) -> Float[Array, " action"] | None:

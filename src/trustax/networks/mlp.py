@@ -33,13 +33,15 @@ def mlp(
     layer_norm: bool = False,
     shared_torso: bool = False,
     initial_log_std: float = 0.0,
+    initial_mean_scale: float = 1.0,
 ) -> "VectorActorCritic | SharedActorCritic":
     """The network `mlp`: perceptrons for actor and critic, or one with two linear heads if the torso is shared."""
     if spec.is_image:
         raise TrustaxError("the network 'mlp' takes vectors; choose 'nature' or 'impala' for images")
     actor_key, critic_key = jax.random.split(key)
     widths = (spec.observation_size, *hidden_sizes)
-    actor = _perceptron(actor_key, (*widths, spec.actions.num_outputs), actor_gain(spec), layer_norm)
+    gain = actor_gain(spec, initial_mean_scale)
+    actor = _perceptron(actor_key, (*widths, spec.actions.num_outputs), gain, layer_norm)
     log_std = log_std_for(spec.actions, initial_log_std)
     if shared_torso:
         head = Dense.init(critic_key, widths[-1], 1, gain=1.0)

@@ -24,7 +24,9 @@ class NetworkSettings(CheckedSettings):
     """Let actor and critic share their hidden layers (mlp); image networks always do."""
 
 
-def architecture_of(settings: NetworkSettings, spec: EnvSpec, initial_log_std: float = 0.0) -> Architecture:
+def architecture_of(
+    settings: NetworkSettings, spec: EnvSpec, initial_log_std: float = 0.0, initial_mean_scale: float = 1.0
+) -> Architecture:
     """The network that settings describe, for an environment."""
     return Architecture(
         spec,
@@ -34,4 +36,5 @@ def architecture_of(settings: NetworkSettings, spec: EnvSpec, initial_log_std: f
         settings.activation,
         settings.layer_norm,
         settings.shared_torso,
+        initial_mean_scale,
     )
