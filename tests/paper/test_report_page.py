@@ -45,7 +45,6 @@ def opened(browser: Chromium, page: Path, part: str) -> Chromium:
     browser.set_window()
     browser.open("about:blank")  # otherwise a new hash would not reload the page
     browser.open(f"{page.as_uri()}#{part}")
-    browser.wait_until("document.body.dataset.charts !== 'loading'")
     return browser
 
 
@@ -55,8 +54,8 @@ def go_to(browser: Chromium, part: str) -> None:
 
 
 def traces(browser: Chromium, kind: str) -> list[dict[str, Any]]:
-    """The traces of one kind that Plotly has drawn in the chart of curves."""
-    script = "document.getElementById('curve-chart').data.map(({name, meta, x, y, line}) => ({name, meta, x, y, line}))"
+    """The traces of one kind in the chart of curves."""
+    script = "document.getElementById('curve-chart').data.map(({says, ...trace}) => trace)"
     return [trace for trace in browser.run(script) if trace["meta"] == kind]
 
 
@@ -90,19 +89,49 @@ def test_every_page_fits_every_width_without_errors_or_requests(browser: Chromiu
         browser.set_window(width, theme=theme)
         for part in ("overview", "tables", "curves", "inside", "figures", "making"):
             go_to(browser, part)
-            browser.wait_until("document.body.dataset.charts !== 'loading'")
             assert browser.run("document.querySelector('main > section:not([hidden])').innerText.length > 20")
             browser.wait_until(f"document.documentElement.scrollWidth <= {width}")  # charts follow the window's size
     assert complaints(browser) == []
     assert requests(browser) == [page.as_uri()]
 
 
-def test_charts_are_unpacked_when_they_are_shown(browser: Chromium, page: Path) -> None:
-    opened(browser, page, "overview")
-    assert browser.run("window.Plotly === undefined")
-    assert page.stat().st_size < 3e6
-    go_to(browser, "curves")
-    browser.wait_until("document.querySelectorAll('#curve-chart path').length > 0")
+def test_charts_are_drawn_when_the_page_is_loaded(browser: Chromium, page: Path) -> None:
+    opened(browser, page, "curves/pendulum")
+    assert browser.run("document.querySelectorAll('#curve-chart path.line').length > 0")
+    assert page.stat().st_size < 2e5
+
+
+def move(browser: Chromium, x: float, y: float, kind: str = "mouseMoved", **extra: Any) -> None:
+    """Move the mouse to a place in the chart of curves, in fractions of its width and height."""
+    chart = "document.getElementById('curve-chart')"
+    browser.run(f"{chart}.scrollIntoView({{block: 'center'}})")
+    left, top, width, height = browser.run(f"(({{x, y, width, height}}) => [x, y, width, height])({BOX})")
+    browser.send("Input.dispatchMouseEvent", type=kind, x=left + x * width, y=top + y * height, **extra)
+
+
+BOX = "document.getElementById('curve-chart').getBoundingClientRect()"
+TIP = "document.querySelector('#curve-chart .tip')"
+LABELS = "[...document.querySelectorAll('#curve-chart text')].map((one) => one.textContent)"
+
+
+def test_the_pointer_shows_values_and_zooms(browser: Chromium, page: Path) -> None:
+    opened(browser, page, "curves/pendulum")
+    click(browser, "button", "none")
+    click(browser, ".methods label", "MCPO N=40")
+    click(browser, ".side > .tick", "the paper’s final values")
+    before = browser.run(LABELS)
+    move(browser, 0.5, 0.5)
+    browser.wait_until(f"!{TIP}.hidden")
+    said = browser.run(f"{TIP}.innerText")
+    assert "environment steps per seed" in said
+    assert re.search(r"MCPO N=40\s+−?1\.00 ± 0\.00", said)
+    held = {"button": "left", "buttons": 1, "clickCount": 1}
+    move(browser, 0.4, 0.5, "mousePressed", **held)
+    move(browser, 0.6, 0.5, "mouseMoved", **held)
+    move(browser, 0.6, 0.5, "mouseReleased", **held)
+    browser.wait_until(f"JSON.stringify({LABELS}) !== JSON.stringify({before})")
+    browser.run("document.querySelector('#curve-chart svg').dispatchEvent(new MouseEvent('dblclick'))")
+    assert browser.run(LABELS) == before
 
 
 def test_the_content_security_policy_blocks_requests(browser: Chromium, page: Path) -> None:
@@ -119,11 +148,10 @@ def test_a_name_is_never_interpreted_as_markup(browser: Chromium, page: Path) ->
     click(browser, "button", "all")
     assert EVIL in browser.run("document.querySelector('.methods').innerText")
     assert EVIL in browser.run("document.querySelector('#page-curves table').innerText")
-    # also in Plotly, which interprets some tags
-    browser.run("Plotly.relayout('curve-chart', {showlegend: true}).then(() => 0)")
-    shown = browser.run("[...document.querySelectorAll('#curve-chart .legendtext')].map((one) => one.textContent)")
-    assert EVIL in shown
-    assert browser.run("document.querySelectorAll('main img, main b, main script').length") == 2  # the protocols' names
+    move(browser, 0.5, 0.5)
+    browser.wait_until(f"!{TIP}.hidden")
+    assert EVIL in browser.run(f"{TIP}.innerText")
+    assert browser.run("document.querySelectorAll('main img, main script, main td b').length") == 0
     assert browser.run("window.harmed === undefined")
 
 
@@ -136,11 +164,11 @@ def test_checkboxes_select_the_methods(browser: Chromium, page: Path) -> None:
     click(browser, ".methods label", "MCPO N=40")
     (curve,) = traces(browser, "curve")
     assert curve["name"] == "MCPO N=40"
-    assert curve["line"]["color"] == COLORS[0]
+    assert curve["color"] == COLORS[0]
     click(browser, "button", "all")
     drawn = traces(browser, "curve")
     assert len(drawn) == 4
-    assert len({(trace["line"]["color"], trace["line"]["dash"]) for trace in drawn}) == 4
+    assert len({(trace["color"], trace["dash"]) for trace in drawn}) == 4
 
 
 def test_curves_are_drawn_as_mean_and_band_or_as_single_seeds(browser: Chromium, page: Path) -> None:
@@ -152,7 +180,7 @@ def test_curves_are_drawn_as_mean_and_band_or_as_single_seeds(browser: Chromium,
     # one standard deviation above from left to right, then below from right to left
     assert band["y"] == [*range(11, 18), *range(7, 0, -1)]
     assert paper["y"] == [-146.88, -146.88]
-    assert paper["line"]["dash"] == "dash"
+    assert paper["dash"] == "dash"
     click(browser, ".alternatives label", "each")
     assert [trace["y"] for trace in traces(browser, "curve")] == [[None, *range(1, 8)], [None, *range(11, 18)]]
     assert traces(browser, "band") == []
@@ -189,7 +217,7 @@ def test_the_internals_of_runs_are_drawn_and_compared(browser: Chromium, page: P
     drawn = browser.run(script)
     assert drawn[0] == ["band", "alpha"]
     assert drawn[2] == ["band", "kl_old_new", "band", "kl_old_virtual"]
-    assert browser.run("document.querySelectorAll('#page-inside .chart')[2].layout.yaxis.type") == "log"
+    assert "10⁻" in browser.run("document.querySelectorAll('#page-inside .chart')[2].textContent")
     assert drawn[5] == []
     hidden = browser.run("[...document.querySelectorAll('#page-inside figure')].map((one) => one.hidden)")
     assert hidden == [not panel for panel in drawn]
@@ -214,14 +242,14 @@ def test_a_table_can_be_sorted_with_the_keyboard(browser: Chromium, page: Path) 
 
 def test_the_theme_follows_the_system(browser: Chromium, page: Path) -> None:
     opened(browser, page, "curves/pendulum")
-    ink = "document.getElementById('curve-chart').layout.font.color"
+    ink = "getComputedStyle(document.querySelector('#curve-chart .label')).fill"
     colors = f"[getComputedStyle(document.body).backgroundColor, {ink}]"
     light = browser.run(colors)
     browser.set_window(theme="dark")
     browser.wait_until(f"{colors}.every((color, i) => color !== {light}[i])")
     dark = browser.run(colors)
-    assert light == ["rgb(255, 255, 255)", "#1d2329"]
-    assert dark == ["rgb(18, 22, 27)", "#e7ebef"]
+    assert light == ["rgb(255, 255, 255)", "rgb(29, 35, 41)"]
+    assert dark == ["rgb(18, 22, 27)", "rgb(231, 235, 239)"]
 
 
 def test_an_empty_folder_shows_the_commands_to_run(browser: Chromium, tmp_path: Path) -> None:

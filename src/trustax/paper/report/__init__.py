@@ -1,12 +1,10 @@
 """The whole reproduction as one offline HTML page: tables, curves, and the internals of MCPO.
 
-The file contains everything: Plotly, compressed, style sheet, scripts, and the data as JSON. A content security policy
-lists the two scripts by their hashes and forbids every request, so no text from a results file can run code or send
-data.
+The file contains everything: style sheet, script, and the data as JSON. A content security policy lists the script by
+its hash and forbids every request, so no text from a results file can run code or send data.
 """
 
 import base64
-import gzip
 import hashlib
 import json
 import re
@@ -14,7 +12,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from trustax.errors import TrustaxError
 from trustax.paper.experiments import EXPERIMENTS, PROTOCOLS
 from trustax.paper.report.curves import curve_data, outcome_labels, outcomes_in, provenance_data
 from trustax.paper.report.figures import figure_data
@@ -28,7 +25,7 @@ from trustax.plotting.curves import COLORS
 from trustax.storage.atomic import write_atomic
 
 PAGE_FILES = files("trustax.paper.report") / "page"
-SCRIPTS = ("elements.js", "charts.js", "overview.js", "curves.js", "internals.js", "page.js")
+SCRIPTS = ("elements.js", "charts.js", "pointer.js", "plot.js", "overview.js", "curves.js", "internals.js", "page.js")
 PROTOCOL_DESCRIPTIONS = {
     "paper": "treats a time limit as a termination, as the paper’s code does.",
     "bootstrapped": "adds the value of the last observation at a time limit, the standard treatment.",
@@ -45,9 +42,7 @@ def write_report(results: Path, path: Path, figures: bool = True) -> Path:
     >>> write_report(folder, folder / "report.html", figures=False).name
     'report.html'
     """
-    plotly = _plotly()  # first, so that a missing package fails fast
-    page = _page(_data(results, figures), plotly)
-    write_atomic(path, page)
+    write_atomic(path, _page(_data(results, figures)))
     return path
 
 
@@ -83,15 +78,13 @@ def _data(results: Path, figures: bool) -> dict[str, Any]:
     }
 
 
-def _page(data: dict[str, Any], plotly: str) -> str:
+def _page(data: dict[str, Any]) -> str:
     script = "\n".join(['"use strict";', "{", *map(_page_file, SCRIPTS), "}"])
-    allowed = " ".join(f"'sha256-{_hash(code)}'" for code in (plotly, script))
     parts = {
-        "policy": f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'",
+        "policy": f"default-src 'none'; script-src 'sha256-{_hash(script)}'; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'",
         "style": _page_file("page.css"),
         "data": _escaped(json.dumps(data, allow_nan=False, separators=(",", ":"))),
-        "plotly": base64.b64encode(gzip.compress(plotly.encode(), mtime=0)).decode(),
         "script": script,
     }
     # One pass, so that placeholders inside the inserted text are not replaced.
@@ -105,14 +98,6 @@ def _escaped(text: str) -> str:
     '["\\\\u003c/script>\\\\u003c!--"]'
     """
     return text.replace("<", "\\u003c")
-
-
-def _plotly() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise TrustaxError("the report needs Plotly; install it with pip install 'trustax[report]'") from None
-    return str(get_plotlyjs())
 
 
 def _hash(code: str) -> str:

@@ -1,6 +1,7 @@
-// Plotly charts in the style of this page: colors, lines and axes for the current theme.
+// Colors and lines of the charts for the current theme.
 
-const DASHES = ["solid", "dash", "dot", "dashdot"];
+const GAPS = { solid: "none", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
+const DASHES = Object.keys(GAPS);
 const DARK = window.matchMedia("(prefers-color-scheme: dark)");
 
 function themed(name) {
@@ -32,8 +33,7 @@ function lineStyles(curves, palette) {
 
 // A sample of a method's line, shown before its name.
 function swatch({ color, dash }) {
-  const gaps = { solid: "none", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
-  const line = shape("line", { x1: 1, y1: 5, x2: 27, y2: 5, "stroke-width": 2.5, "stroke-dasharray": gaps[dash] });
+  const line = shape("line", { x1: 1, y1: 5, x2: 27, y2: 5, "stroke-width": 2.5, "stroke-dasharray": GAPS[dash] });
   line.style.stroke = color === "#000000" ? "var(--ink)" : color;
   const drawing = shape("svg", { width: 28, height: 10, "aria-hidden": "true" });
   drawing.append(line);
@@ -53,58 +53,7 @@ function band(x, mean, deviation, color, logarithmic = false) {
   const high = (index) => mean[index] + deviation[index];
   const low = (index) => Math.max(mean[index] - deviation[index], logarithmic ? mean[index] / 10 : -Infinity);
   return {
+    kind: "band", meta: "band", color: faded(color, 0.16),
     x: [...known, ...back].map((index) => x[index]), y: [...known.map(high), ...back.map(low)],
-    mode: "lines", line: { width: 0 }, fill: "toself", fillcolor: faded(color, 0.16), hoverinfo: "skip", meta: "band",
   };
-}
-
-function axis(title, extra = {}) {
-  return {
-    title: { text: plain(title), font: { size: 13 }, standoff: 8 }, automargin: true, zeroline: false, ticks: "",
-    gridcolor: themed("line"), linecolor: themed("faint"), tickfont: { color: themed("faint"), size: 12 },
-    ...extra,
-  };
-}
-
-// Most of the page's scripts is Plotly. It is stored compressed, and unpacked when the first chart is shown.
-let loading = null;
-
-function withPlotly(use) {
-  if (window.Plotly) use();
-  else {
-    document.body.dataset.charts = "loading";
-    loading ??= unpacked(document.getElementById("plotly").textContent).then((code) => {
-      document.head.append(element("script", {}, code));
-      delete document.body.dataset.charts;
-    });
-    loading.then(use);
-  }
-}
-
-function unpacked(text) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
-}
-
-// The height of the chart comes from the style sheet.
-function draw(place, traces, { x = {}, y = {}, hover = "x unified", buttons = false }) {
-  const layout = {
-    autosize: true, showlegend: false, hovermode: hover, dragmode: "zoom",
-    margin: { l: 8, r: 12, t: 12, b: 8 },
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family: "system-ui, sans-serif", color: themed("ink") },
-    hoverlabel: {
-      bgcolor: themed("surface"), bordercolor: themed("line"), font: { color: themed("ink") }, namelength: -1,
-    },
-    modebar: { bgcolor: "rgba(0,0,0,0)", color: themed("faint"), activecolor: themed("ink") },
-    xaxis: axis("environment steps per seed", {
-      showgrid: false, rangemode: "nonnegative", tickformat: "~s", hoverformat: ".3~s", nticks: 8, ...x,
-    }),
-    yaxis: axis("", y),
-  };
-  const config = {
-    responsive: true, displaylogo: false, displayModeBar: buttons ? "hover" : false,
-    modeBarButtons: [["zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]],
-  };
-  withPlotly(() => Plotly.react(place, traces, layout, config));
 }

@@ -14,7 +14,7 @@ function curvesPage(place, data) {
   const side = element("div", { class: "side" });
   const caption = element("p", { class: "faint" });
   const ends = element("div", { class: "ends" });
-  place.append(top, element("div", { class: "beside" }, side, element("div", {}, caption, chart), ends));
+  place.append(top, element("div", { class: "beside" }, side, element("div", {}, caption, chart, element("p", { class: "faint" }, ZOOMING)), ends));
 
   const refresh = () => {
     const chosen = state.curves.filter((curve) => state.selected.has(curve.label));
@@ -24,8 +24,9 @@ function curvesPage(place, data) {
     const isCrowded = traces.filter((trace) => trace.meta === "curve").length > 8;
     const title = state.measure === "success" ? "success rate" : "episode return";
     const range = [0, 1.02 * Math.max(...state.curves.map((curve) => curve.steps.at(-1)))];
-    const hover = isCrowded ? "closest" : "x unified";
-    draw(chart, traces, { x: { range }, y: { title: { text: title } }, hover, buttons: true });
+    draw(chart, traces, {
+      x: { title: "environment steps per seed", range, ticks: 8 }, y: { title, ticks: 8 }, closest: isCrowded,
+    });
     ends.replaceChildren(finalTable(chosen, state));
   };
   const change = (name, next = refresh) => (value) => {
@@ -125,15 +126,14 @@ function tracesOf(curve, state) {
   const { color, dash } = state.styles.get(curve.label);
   const rows = valuesOf(curve, state.measure).map((row) => smoothed(curve.steps, row, state.smoothing / 100));
   if (rows.length === 0) return [];
-  const name = plain(curve.label);
   const { mean, deviation } = statistics(rows);
   const line = (y, extra) => ({
-    x: curve.steps, y, name, mode: curve.steps.length === 1 ? "markers" : "lines", meta: "curve", ...extra,
-    line: { color: shade(color), width: state.seeds === "each" ? 1.3 : 2.2, dash },
+    kind: curve.steps.length === 1 ? "points" : "line", meta: "curve", name: curve.label, x: curve.steps, y,
+    color: shade(color), width: 2.2, dash, says: (index) => number(y[index]), ...extra,
   });
   const traces = state.seeds === "each"
-    ? rows.map((row, seed) => line(row, { name: `${name}, ${seed + 1}`, opacity: 0.75, hovertemplate: "%{y:,.4~r}" }))
-    : [line(mean, { customdata: deviation, hovertemplate: "%{y:,.4~r} ± %{customdata:,.3~r}" })];
+    ? rows.map((row, seed) => line(row, { name: `${curve.label}, ${seed + 1}`, width: 1.3, opacity: 0.75 }))
+    : [line(mean, { says: (index) => spread(mean[index], rows.length > 1 ? deviation[index] : null) })];
   if (state.seeds === "mean" && rows.length > 1) traces.unshift(band(curve.steps, mean, deviation, color));
   if (state.paper && state.measure === "return" && curve.paper) traces.push(paperTrace(curve, state));
   return traces;
@@ -154,11 +154,8 @@ function paperTrace(curve, state) {
   const color = shade(state.styles.get(curve.label).color);
   const last = Math.max(...state.curves.map(({ steps }) => steps.at(-1)));
   return {
-    x: [0, last], y: [mean, mean], name: `${plain(curve.label)}, paper`, mode: "lines+markers", meta: "paper",
-    line: { color: color, width: 1.2, dash: "dash" },
-    marker: { symbol: "diamond", size: [0, 9], color: color },
-    error_y: { type: "data", array: [null, deviation], color: color, thickness: 1.2, width: 4 },
-    hovertemplate: spread(mean, deviation),
+    kind: "line", meta: "paper", name: `${curve.label}, paper`, x: [0, last], y: [mean, mean],
+    color, width: 1.2, dash: "dash", end: deviation, says: () => spread(mean, deviation),
   };
 }
 

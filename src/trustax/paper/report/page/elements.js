@@ -11,11 +11,6 @@ function element(kind, attributes = {}, ...children) {
   return made;
 }
 
-// Plotly interprets some tags and entities in its texts; this escapes them.
-function plain(text) {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-}
-
 // No decimals for thousands, three below one. A standard deviation has as many decimals as its mean.
 function number(value, decimals = null) {
   if (value === null) return "–";
@@ -27,6 +22,11 @@ function number(value, decimals = null) {
 
 function decimalsOf(size) {
   return size >= 1000 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
+}
+
+// A number with three digits.
+function significant(value) {
+  return value === null ? "–" : value.toLocaleString("en", { maximumSignificantDigits: 3 }).replace("-", "−");
 }
 
 function spread(mean, deviation) {

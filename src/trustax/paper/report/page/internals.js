@@ -78,14 +78,12 @@ function drawPanel(chart, panel, runs, palette) {
     const label = [DISTANCES[name], runs.length > 1 ? run.label : null].filter(Boolean).join(" · ");
     const dense = run.unit === "updates";
     const line = {
-      x: run.x, y: mean, name: plain(label), meta: name, mode: panel.jumps && dense ? "markers" : "lines",
-      line: { color: shade(color), width: dense ? 1.3 : 2, dash }, marker: { color: shade(color), size: 3 },
-      hovertemplate: label ? "%{y:.3~g}" : "%{y:.3~g}<extra></extra>",
+      kind: panel.jumps && dense ? "points" : "line", meta: name, name: label, x: run.x, y: mean,
+      color: shade(color), width: dense ? 1.3 : 2, dash, says: (index) => significant(mean[index]),
     };
     return deviation ? [band(run.x, mean, deviation, color, panel.logarithmic), line] : [line];
   }));
-  const logarithmic = { type: "log", exponentformat: "power", dtick: 1 };
-  const scale = panel.logarithmic ? logarithmic : { rangemode: "tozero", nticks: 5 };
   const range = [Math.min(...runs.map(({ x }) => x[0])), Math.max(...runs.map(({ x }) => x.at(-1)))];
-  draw(chart, traces, { x: { range, title: { text: runs[0].unit, font: { size: 12 } }, nticks: 5 }, y: scale });
+  const y = { log: panel.logarithmic, fromZero: !panel.logarithmic, ticks: 5 };
+  draw(chart, traces, { x: { title: runs[0].unit, range, ticks: 5 }, y });
 }
