@@ -53,6 +53,14 @@ class Agent:
         self._key = jax.random.key(seed)
         self._num_calls = 0
 
+    def __repr__(self) -> str:
+        spec = self.spec
+        actions = f"{type(spec.actions).__name__} with {spec.actions.num_outputs} outputs"
+        normalized = "" if self.statistics is None else ", normalized"
+        return (
+            f"Agent({self.policy.architecture.network}, observations {spec.observation_shape}{normalized}, {actions})"
+        )
+
     @property
     def spec(self) -> EnvSpec:
         return self.policy.architecture.spec
@@ -73,9 +81,10 @@ class Agent:
         observations = self._as_array(observation)
         single = observations.shape == self.spec.observation_shape
         if not single and observations.shape[1:] != self.spec.observation_shape:
+            batches = f"(n, {str(self.spec.observation_shape)[1:].replace(',)', ')')}"
             raise TrustaxError(
-                f"an observation must have the shape {self.spec.observation_shape}, or one axis before it for a "
-                f"batch, not {observations.shape}"
+                f"an observation must have the shape {self.spec.observation_shape}, and a batch the shape {batches}, "
+                f"not {observations.shape}"
             )
         self._num_calls += 1
         batch = observations[None] if single else observations

@@ -25,13 +25,13 @@ def similar_or_all(name: str, known: Iterable[str], count: int = 3, cutoff: floa
 OTHER_NAMES = {
     "gamma": "discount",
     "lr": "learning_rate",
-    "n_steps": "horizon, an argument of train",
-    "num_steps": "horizon, an argument of train",
+    "n_steps": "horizon",
+    "num_steps": "horizon",
     "n_envs": "num_envs",
     "n_epochs": "num_epochs",
     "update_epochs": "num_epochs",
-    "batch_size": "num_minibatches: a minibatch holds num_envs * horizon / num_minibatches samples",
-    "minibatch_size": "num_minibatches: a minibatch holds num_envs * horizon / num_minibatches samples",
+    "batch_size": "num_minibatches",
+    "minibatch_size": "num_minibatches",
     "ent_coef": "entropy_cost",
     "vf_coef": "value_cost",
     "clip_coef": "clip_range",
@@ -40,23 +40,46 @@ OTHER_NAMES = {
     "anneal_lr": "learning_rate_schedule",
     "target_kl": "kl_target",
     "net_arch": "hidden_sizes",
+    "policy_kwargs": "hidden_sizes",
+    "activation_fn": "activation",
     "norm_obs": "normalize_observations",
     "norm_reward": "normalize_rewards",
-    "tensorboard_log": "run_dir: TensorBoard events are written there",
+    "tensorboard_log": "run_dir",
     "verbose": "quiet",
     "callback": "callbacks",
-    "env_id": "env, the second argument",
+    "env_id": "env",
 }
 """Names from Stable-Baselines3 and CleanRL, with our names for them."""
+NOTES = {
+    "num_minibatches": "a minibatch holds num_envs * horizon / num_minibatches samples",
+    "run_dir": "TensorBoard events are written there",
+}
+"""What to know about a setting that differs from the one it replaces."""
 
 
-def refuse_unknown(function: str, unknown: Iterable[str], known: Iterable[str]) -> None:
-    """Raise an error for an unknown keyword argument that suggests the name that was probably meant.
+def suggestion(name: str, known: Iterable[str], elsewhere: Iterable[str] = (), where: str = "") -> str:
+    """A hint for an unknown setting: our name for it, or the function that has it, or similar names.
+
+    >>> suggestion("n_steps", ["learning_rate"], ["horizon"], "an argument of train")
+    'here it is called horizon, an argument of train'
+    """
+    known, elsewhere = list(known), set(elsewhere)
+    ours = OTHER_NAMES.get(name, name)
+    if ours not in known and ours not in elsewhere:
+        return similar_or_all(name, known)
+    place = "" if ours in known else where
+    note = f": {NOTES[ours]}" if ours in NOTES and ours != name else ""
+    return f"it is {place}" if ours == name else f"here it is called {ours}{place and f', {place}'}{note}"
+
+
+def refuse_unknown(
+    function: str, unknown: Iterable[str], known: Iterable[str], elsewhere: Iterable[str] = (), where: str = ""
+) -> None:
+    """Raise an error for an unknown keyword argument that suggests the name or the place that was probably meant.
 
     >>> refuse_unknown("train", ["n_envs"], ["num_envs"])
     Traceback (most recent call last):
     trustax.errors.TrustaxError: train has no argument 'n_envs'; here it is called num_envs
     """
     for name in unknown:
-        hint = f"here it is called {OTHER_NAMES[name]}" if name in OTHER_NAMES else similar_or_all(name, known)
-        raise TrustaxError(f"{function} has no argument {name!r}; {hint}")
+        raise TrustaxError(f"{function} has no argument {name!r}; {suggestion(name, known, elsewhere, where)}")

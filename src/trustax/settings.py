@@ -1,4 +1,4 @@
-"""Settings: the kinds and ranges of their values, and the registries of the names that may stand in them."""
+"""Settings: the types and ranges of their values, and the registries of the objects that they refer to by name."""
 
 import copy
 import dataclasses
@@ -148,6 +148,13 @@ def setting(
     return dataclasses.field(default=default, metadata={Range: Range(minimum, maximum, below, not_below)})
 
 
+TRAIN_ARGUMENTS = (
+    *("env", "total_timesteps", "num_seeds", "seed", "num_envs", "horizon", "run_dir", "callbacks", "quiet"),
+    *("normalize_observations", "normalize_rewards", "bootstrap_truncation"),
+)
+"""Arguments of `train` that users of other libraries give to the algorithm."""
+
+
 class CheckedSettings:
     """A base of dataclasses of settings: names and values are checked when an object is made.
 
@@ -159,7 +166,13 @@ class CheckedSettings:
 
     def __new__(cls, *positional: Any, **settings: Any) -> Any:
         known = getattr(cls, "__dataclass_fields__", {})
-        refuse_unknown(cls.__name__, [name for name in settings if name not in known], known)
+        if positional:
+            raise TrustaxError(
+                f"{cls.__name__} takes keyword arguments only; the environment is an argument of train: "
+                f'train({cls.__name__}(), "CartPole-v1")'
+            )
+        unknown = [name for name in settings if name not in known]
+        refuse_unknown(cls.__name__, unknown, known, TRAIN_ARGUMENTS, "an argument of train")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:

@@ -232,7 +232,8 @@ def iterations(
 def _make_run(
     algorithm: Algorithm | Run, env: Environment | None, settings: dict[str, Any], unknown: dict[str, Any]
 ) -> Run:
-    refuse_unknown("train", unknown, [*settings, *OPTIONS])
+    own = [] if isinstance(algorithm, Run) else getattr(algorithm, "__dataclass_fields__", [])
+    refuse_unknown("train", unknown, ["env", *settings, *OPTIONS], own, "a setting of the algorithm")
     if isinstance(algorithm, Run):
         changed = [name for name, value in settings.items() if value != getattr(Run, name)]
         if changed:

@@ -127,6 +127,8 @@ def test_every_public_name_can_be_imported_lazily() -> None:
             "unknown option '--memory-sise'; did you mean --memory-size?",
         ),
         ("train ppo --env-id CartPole-v1 --memory-size 3", "unknown option '--memory-size'"),
+        ("train ppo --env-id CartPole-v1 --n-steps=64", "unknown option '--n-steps'; here it is called --horizon"),
+        ("train ppo --env-id CartPole-v1 --total-timesteps 9", "or raise --total-timesteps to at least that"),
         (
             "sweep mcpo --env-id CartPole-v1 --memory-sise 3 4",
             "unknown option '--memory-sise'; did you mean --memory-size?",
@@ -148,7 +150,8 @@ def test_every_public_name_can_be_imported_lazily() -> None:
         ("train mcpo --env-id CartPole-v1 --kl-cost-min 20", "--kl-cost-min must not be above --kl-cost-max"),
         ("train mcpo --env-id gymnasium:MountainCar-v0 --run-dir /proc/run", "/proc/run cannot be written"),
         ("check CartPool-v1", "there is no environment 'CartPool-v1'; did you mean CartPole-v1"),
-        ("check", "Missing from trustax check: ENV"),
+        ("check", "ENV is missing: an id, with an engine"),
+        ("evaluate", "RUN is missing: the folder of the run; see trustax evaluate --help"),
         ("evaluate nowhere", "there is no run at nowhere"),
         ("export nowhere", "there is no agent at nowhere"),
         ("evaluate runs --num-episodes few", "--num-episodes must be a whole number, not 'few'"),
@@ -228,7 +231,7 @@ def test_a_task_prints_only_the_settings_that_it_changes(
 ) -> None:
     monkeypatch.setattr("trustax.cli.training.Train.__call__", lambda command: None)
     _, out, _ = run("train acktr --task breakout", capsys)
-    assert out == "defaults from the paper: 32 environments × 128 steps an iteration\n"
+    assert out == "defaults from the paper: 32 environments × 128 steps per iteration\n"
 
 
 def test_output_is_written_in_an_encoding_that_lacks_some_characters() -> None:
@@ -246,6 +249,7 @@ def test_plot_finds_runs_among_other_folders_and_selects_a_metric_by_name(
     assert run(f"train ppo --env-id CartPole-v1 --run-dir {folder} {QUICK}", capsys)[0] == 0
     code, out, err = run(f"plot {folder} {other} --output {tmp_path / 'a.png'}", capsys)
     assert (code, out.strip(), err) == (0, str(tmp_path / "a.png"), f"skipped: {other} is not a run folder\n")
+    assert run(f"plot {tmp_path} --output {tmp_path / 'all.png'}", capsys)[0] == 0
     code, _, err = run(f"plot {other} --output {tmp_path / 'b.png'}", capsys)
     assert (code, "is not a run folder" in err) == (2, True)
     code, _, err = run(f"plot {folder} --output {tmp_path / 'c.png'} --metric train/aprox_kl", capsys)

@@ -203,7 +203,7 @@ def test_everything_can_be_shown_without_outcomes(tmp_path: Path, capsys: pytest
         (["table-1", "--jobs", "-1"], "--jobs must be at least 1, not -1"),
         (["table-1", "--runs", "s3://bucket/x"], "--runs must be a folder on a disk, not the URL s3:/bucket/x"),
         (["table-1", "--protocol", "papier"], "--protocol must be paper, bootstrapped or both, not 'papier'"),
-        ([], "Missing from trustax reproduce: NAME"),
+        ([], "NAME is missing: one of: table-1"),
     ],
 )
 def test_a_mistake_gets_a_one_line_error(

@@ -117,7 +117,11 @@ def test_the_command_evaluates_and_shows(
     folder = tmp_path / "agents" / "ppo" / "CartPole-v1"
     shutil.copytree(entry("ppo/CartPole-v1").folder, folder)
     monkeypatch.setattr("trustax.storage.zoo.stored.AGENTS", tmp_path / "agents")
-    for command in ("zoo", "zoo evaluate --num-episodes 3", f"zoo show ppo/CartPole-v1 --output {tmp_path}/film.gif"):
+    for command in (
+        "zoo",
+        "zoo evaluate --num-episodes 3 --store",
+        f"zoo show ppo/CartPole-v1 --output {tmp_path}/film.gif",
+    ):
         with pytest.raises(SystemExit) as leaving:
             main(command.split())
         assert leaving.value.code == 0

@@ -20,8 +20,8 @@ from trustax.run import RUN_FILE, Run, read_run
 from trustax.storage.journal import read_records
 from trustax.storage.run_directory import load
 
-Folder = Annotated[Path, tyro.conf.Positional]
-Folders = Annotated[tuple[Path, ...], tyro.conf.Positional]
+Folder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+Folders = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,26 +35,25 @@ class Evaluate:
     stochastic: bool = False
     """Sample actions instead of taking the most likely ones."""
     env_id: str | None = None
-    """Another environment than the one of training."""
+    """Evaluate in this environment instead of the one of training."""
     seed: int = 0
     """The seed of the environments."""
 
     def __call__(self) -> None:
         run = read_run(self.run_dir)
         env_id = environment_of(run, self.env_id)
-        table = Table("seed", "return", "± std", "length", "success rate")
+        table = Table("seed", "return", "± std", "length")
         means = []
         for learner, seed in enumerate(run.seeds):
             agent = load(self.run_dir, learner)
             result = evaluate(agent, env_id, self.num_episodes, not self.stochastic, self.seed)
             means.append(result.returns.mean())
-            table.add_row(
-                str(seed),
-                f"{result.returns.mean():.2f}",
-                f"{result.returns.std():.2f}",
-                f"{result.lengths.mean():.0f}",
-                "" if result.successes is None else f"{result.successes.mean():.2f}",
-            )
+            cells = [f"{result.returns.mean():.2f}", f"{result.returns.std():.2f}", f"{result.lengths.mean():.0f}"]
+            if result.successes is not None:
+                if len(table.columns) == 4:
+                    table.add_column("success rate")
+                cells.append(f"{result.successes.mean():.2f}")
+            table.add_row(str(seed), *cells)
         if run.num_seeds > 1:
             table.add_section()
             table.add_row("all", f"{np.mean(means):.2f}", f"{np.std(means):.2f} over seeds")
@@ -77,10 +76,10 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """Plot the learning curves of one or more runs in one figure, with one axis per task."""
+    """Plot the learning curves of one or more runs in one figure, with one panel per task."""
 
     run_dirs: Folders
-    """The folders of the runs."""
+    """The folders of the runs, or a folder that contains them: runs."""
     output: Path = Path("curves.png")
     """The figure: .png, .svg or .pdf."""
     metric: str = "rollout/ep_rew_mean"
@@ -107,10 +106,11 @@ class Plot:
 
     def _run_folders(self) -> list[Path]:
         """The folders that hold runs. Other folders, which `runs/*` may include, are skipped."""
-        runs = [folder for folder in self.run_dirs if (folder / RUN_FILE).exists()]
-        for other in sorted(set(self.run_dirs) - set(runs)) if runs else []:
+        given = [run for folder in self.run_dirs for run in _runs_in(folder)]
+        runs = [folder for folder in given if (folder / RUN_FILE).exists()]
+        for other in sorted(set(given) - set(runs)) if runs else []:
             print(f"skipped: {other} is not a run folder", file=sys.stderr)
-        return runs or list(self.run_dirs)
+        return runs or given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ class Record:
     stochastic: bool = False
     """Sample actions instead of taking the most likely ones."""
     env_id: str | None = None
-    """Another environment than the one of training."""
+    """Record in this environment instead of the one of training."""
     seed: int = 0
     """The seed of the environment."""
 
@@ -168,6 +168,12 @@ class Export:
     def __call__(self) -> None:
         load(self.agent, self.learner).export(self.output, deterministic=not self.stochastic)
         print(self.output)
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """The runs in a folder; the folder itself if it is a run or contains none."""
+    contained = [] if (folder / RUN_FILE).exists() else sorted(file.parent for file in folder.glob(f"*/{RUN_FILE}"))
+    return contained or [folder]
 
 
 def environment_of(run: Run, other: str | None) -> str:

@@ -47,7 +47,7 @@ usage: trustax train METHOD --env-id ID ...
 
 {table}
 
-A configuration of the paper is a METHOD by its name there, for example "KL Adaptive d=0.03".
+METHOD can also be a configuration of the paper by its name there, for example "KL Adaptive d=0.03".
 trustax train METHOD --help shows the options of a method.
 """
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import tyro
 
-from trustax.errors import TrustaxError
+from trustax.errors import OTHER_NAMES, TrustaxError
 
 KINDS: dict[Any, str] = {
     int: "a whole number",
@@ -49,10 +49,27 @@ def parse(command: Any, program: str, arguments: Sequence[str], default: Any = N
     except TrustaxError as error:
         raise TrustaxError(with_flags(str(error), annotations)) from error
     if unknown:
-        similar = difflib.get_close_matches(unknown[0], _options(command), n=1)
-        hint = f"did you mean {similar[0]}?" if similar else f"see {program} --help"
-        raise TrustaxError(f"unknown option {unknown[0]!r}; {hint}")
+        option = unknown[0].partition("=")[0]
+        raise TrustaxError(f"unknown option {option!r}; {hint(option, _options(command), f'see {program} --help')}")
     return parsed
+
+
+def hint(option: str, known: Sequence[str], otherwise: str) -> str:
+    """A hint for an unknown option: our name for one of Stable-Baselines3 or CleanRL, or a similar option.
+
+    >>> hint("--n-steps", ["--horizon", "--num-seeds"], "see --help")
+    'here it is called --horizon'
+    """
+    ours = flag(OTHER_NAMES.get(option.lstrip("-").replace("-", "_"), ""))
+    if ours in known:
+        return f"here it is called {ours}"
+    similar = difflib.get_close_matches(option, known, n=1)
+    return f"did you mean {similar[0]}?" if similar else otherwise
+
+
+def flag(name: str) -> str:
+    """The option of a setting: --num-envs for num_envs."""
+    return f"--{name.replace('_', '-')}"
 
 
 def with_flags(message: str, names: Iterable[str]) -> str:
@@ -68,29 +85,31 @@ def with_flags(message: str, names: Iterable[str]) -> str:
     def as_flag(found: re.Match[str]) -> str:
         name = found[0]
         is_name = name in known and (found.start() == 0 or "_" in name)
-        return f"--{name.replace('_', '-')}" if is_name else name
+        return flag(name) if is_name else name
 
     return re.sub(r"(?<![-*] )(?<![\w-])[a-z]\w*(?! [-*=])", as_flag, message)
 
 
 def _explained(said: str, arguments: Sequence[str], annotations: dict[str, Any]) -> str | None:
     """An error about an option's value: what the option takes, and what was given."""
+    if missing := re.match(r"Missing from .*?: (?P<name>.+?) (?P<help>[A-Z].*?)\.? \(required\)", said):
+        return f"{missing['name']} is missing: {missing['help'][0].lower()}{missing['help'][1:]}"
     found = re.match(r"(?:Error parsing|invalid choice .*? for argument|Missing value for argument) '?--([\w-]+)", said)
     kind = _described(annotations.get(found[1].replace("-", "_"))) if found else None
     if found is None or kind is None:
         return None
-    flag, values = _typed(found[1], arguments)
-    return f"{flag} must be {kind}, not {' '.join(values)!r}" if values else f"{flag} needs a value: {kind}"
+    option, values = _typed(found[1], arguments)
+    return f"{option} must be {kind}, not {' '.join(values)!r}" if values else f"{option} needs a value: {kind}"
 
 
 def _typed(option: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
     """An option as it was typed, and the values after it."""
     for position, argument in enumerate(arguments):
-        flag, equals, value = argument.partition("=")
-        if flag.startswith("--") and flag[2:].replace("_", "-") == option:
+        typed, equals, value = argument.partition("=")
+        if typed.startswith("--") and typed[2:].replace("_", "-") == option:
             rest = list(arguments[position + 1 :])
             end = next((i for i, other in enumerate(rest) if other.startswith("--")), len(rest))
-            return flag, [value] if equals else rest[:end]
+            return typed, [value] if equals else rest[:end]
     return f"--{option}", []
 
 

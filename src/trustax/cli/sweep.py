@@ -1,7 +1,6 @@
 """The command `trustax sweep`: a grid from the command line or from a TOML file."""
 
 import dataclasses
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from rich.console import Console
 from trustax.algorithms import Algorithm
 from trustax.cli.methods import method_named
 from trustax.cli.names import ZOO
-from trustax.cli.parsing import with_flags
+from trustax.cli.parsing import flag, hint, with_flags
 from trustax.cli.settings_file import read_settings, read_toml
 from trustax.envs import engine_of
 from trustax.errors import TrustaxError, similar_or_all
@@ -51,7 +50,7 @@ class Sweep:
     """Ids of environments."""
     settings: Path | None = None
     """A TOML file with settings of all runs, such as best.toml of trustax tune, or zoo: each method then has its tuned
-    settings for each environment. Options come before both."""
+    settings for each environment. Other options override both."""
     folder: str | None = None
     """The folder of the sweep, or its URL in an object store: s3://bucket/sweeps/x; by default a folder in runs/ that
     depends on all settings."""
@@ -92,7 +91,7 @@ class Sweep:
         print(f"results         {shown}/{RESULTS_FILE}\nlearning curves {shown}/{PICTURE}")
 
     def _definition(self, settings: Mapping[str, Sequence[Any]]) -> tuple[list[str], list[str], dict[str, Any]]:
-        """Methods, environments and settings; options on the command line come before those of the file."""
+        """Methods, environments and settings; options on the command line override those of the file."""
         methods, env_ids, read = list(self.methods), list(self.env_id), {}
         if len(methods) == 1 and methods[0].endswith(".toml"):
             read = read_toml(Path(methods[0]))
@@ -122,16 +121,10 @@ def require_known_options(options: Iterable[str], methods: Iterable[Algorithm], 
     """Raise an error for an option that is neither one of the command nor a setting of a method."""
     kinds: list[Any] = [command, EngineOptions]
     own = [one.name for kind in kinds for one in dataclasses.fields(kind)]
-    known = [_flag(name) for name in dict.fromkeys([*(name for one in methods for name in settings_of(one)), *own])]
-    for option in map(_flag, options):
+    known = [flag(name) for name in dict.fromkeys([*(name for one in methods for name in settings_of(one)), *own])]
+    for option in map(flag, options):
         if option not in known:
-            similar = difflib.get_close_matches(option, known, n=1)
-            hint = f"did you mean {similar[0]}?" if similar else "see trustax train METHOD --help"
-            raise TrustaxError(f"unknown option {option!r}; {hint}")
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+            raise TrustaxError(f"unknown option {option!r}; {hint(option, known, 'see trustax train METHOD --help')}")
 
 
 OWN_OPTIONS = ("env_id", "folder", "settings")

@@ -10,10 +10,11 @@ from typing import Annotated, Any, Generic
 import tyro
 
 from trustax.cli.commands import environment_of
+from trustax.cli.parsing import with_flags
 from trustax.cli.processes import Processes
 from trustax.envs.engines import imports_module, resumes_exactly
 from trustax.errors import TrustaxError
-from trustax.run import Run, SomeAlgorithm, read_run
+from trustax.run import Run, SomeAlgorithm, read_run, settings_of
 from trustax.runtime.callbacks import callback_from_text
 from trustax.storage.mirror import local_copy
 from trustax.storage.object_store import is_url
@@ -22,7 +23,7 @@ from trustax.training import CURVE_FILE, Result, train
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """How a run is saved, shown, logged and stepped: the options that both commands have."""
+    """The options that both commands share: checkpoints, progress, callbacks, loggers and worker processes."""
 
     checkpoint_seconds: float = 60.0
     """Seconds between checkpoints; the last iteration is always saved."""
@@ -46,7 +47,13 @@ class TrainingOptions:
             print("this engine cannot save its environments: new episodes start, so resuming is not exact bit for bit")
         options: dict[str, Any] = {option.name: getattr(self, option.name) for option in fields(TrainingOptions)}
         options |= {"callbacks": map(callback_from_text, self.callbacks), "distributed": processes.chosen()}
-        _report(train(run, run_dir=folder, resume=resume, **options), folder)
+        try:
+            result = train(run, run_dir=folder, resume=resume, **options)
+        except TrustaxError as error:
+            if type(error) is not TrustaxError:
+                raise
+            raise TrustaxError(with_flags(str(error), settings_of(run, without=()))) from error
+        _report(result, folder)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +98,7 @@ class Train(Generic[SomeAlgorithm]):
 class Resume(TrainingOptions):
     """Resume a run that was stopped, or train a finished one for longer."""
 
-    run_dir: Annotated[str, tyro.conf.Positional]
+    run_dir: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The folder of the run, or its URL in an object store."""
     total_timesteps: int | None = None
     """A new total for the run; learning-rate decay then extends to the new end."""

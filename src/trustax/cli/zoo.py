@@ -23,9 +23,9 @@ FRESH_SEED = 1
 class Zoo:
     """List the trained agents of the zoo, evaluate them again, or record one.
 
-    trustax zoo                           list them
-    trustax zoo evaluate [NAME ...]       evaluate these agents, or all, and store the results
-    trustax zoo show ppo/CartPole-v1      record a video of one
+    trustax zoo                        list them
+    trustax zoo evaluate [NAME ...]    evaluate these agents, or all of them
+    trustax zoo show ppo/CartPole-v1   record a video of one
     """
 
     action: Annotated[Literal["list", "evaluate", "show"], tyro.conf.Positional] = "list"
@@ -38,6 +38,8 @@ class Zoo:
     """The video, .gif or .mp4; by default a GIF in this folder."""
     seed: int = FRESH_SEED
     """The seed of the environments."""
+    store: bool = False
+    """Also store the evaluations in the zoo, in place of its own."""
 
     def __call__(self) -> None:
         {"list": self._list, "evaluate": self._evaluate, "show": self._show}[self.action]()
@@ -46,8 +48,9 @@ class Zoo:
         return [entry(name) for name in self.names] or entries()
 
     def _list(self) -> None:
-        columns = [column for column in COLUMNS if column != "all seeds"]
+        columns = [column for column in COLUMNS if column not in ("all seeds", "size")]
         table = Table(*columns, box=None, pad_edge=False)
+        table.columns[0].min_width = max(len(found.task) for found in self._chosen())  # names are there to be typed
         for column in table.columns[2:]:
             column.justify = "right"
         for found in self._chosen():
@@ -58,7 +61,8 @@ class Zoo:
     def _evaluate(self) -> None:
         for found in self._chosen():
             evaluation = evaluation_of(load_agent(found.folder), found.task, self.num_episodes or 100, self.seed)
-            found.with_evaluation(evaluation)
+            if self.store:
+                found.with_evaluation(evaluation)
             print(f"{found.name}  {score(evaluation['mean'], evaluation['std'])}", flush=True)
 
     def _show(self) -> None:

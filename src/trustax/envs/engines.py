@@ -138,11 +138,23 @@ def resolve(env: Environment) -> tuple[Engine, Any]:
     # A class also has the methods of a JaxEnv, but it is a callable that makes an environment.
     if isinstance(env, JaxEnv) and not isinstance(env, type):
         return NATIVE, env
+    if isinstance(env, JaxEnv) and isinstance(env, type) and not issubclass(env, gymnasium.Env):
+        raise TrustaxError(
+            f"{env.__name__} is a class; an environment in JAX is an object, for example {env.__name__}()"
+        )
     if callable(env):
         return GYMNASIUM, env
+    if isinstance(env, gymnasium.Env):
+        raise TrustaxError(
+            f"training needs several copies of an environment, so pass a function that makes one, for example "
+            f"lambda: {type(env.unwrapped).__name__}(), not the environment itself"
+        )
+    name = type(env).__name__
+    missing = [member for member in ("spec", "time_limit", "reset", "step", "observe") if not hasattr(env, member)]
+    if len(missing) < 3:
+        raise TrustaxError(f"{name} has no {' and no '.join(missing)}, which a trustax.JaxEnv needs")
     raise TrustaxError(
-        f"an environment must be an id, a callable that makes a gymnasium.Env, or a trustax.envs.JaxEnv, "
-        f"not a {type(env).__name__}"
+        f"an environment must be an id, a callable that makes a gymnasium.Env, or a trustax.JaxEnv, not a {name}"
     )
 
 
@@ -176,7 +188,8 @@ def _engine_for_bare(env_id: str) -> Engine:
         raise TrustaxError(f"{env_id!r} is an environment of gymnax, which needs the prefix: gymnax:{env_id}")
     notes = [_install(engine) for engine in FOR_BARE_IDS if not engine.ids()]
     note = f" ({'; '.join(notes)})" if notes else ""
-    raise TrustaxError(f"there is no environment {env_id!r}{_similar(env_id, FOR_BARE_IDS)}{note}")
+    own = f"; if a module of yours registers it, write my_module:{env_id}"
+    raise TrustaxError(f"there is no environment {env_id!r}{_similar(env_id, FOR_BARE_IDS)}{note}{own}")
 
 
 def _is_module(name: str) -> bool:

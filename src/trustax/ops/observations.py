@@ -65,7 +65,10 @@ def flatten(parts: tuple[Part, ...], observation: Any) -> Any:
         return concatenate(vectors, axis=-1)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         expected = ", ".join(map(str, parts))
-        raise TrustaxError(f"an observation must be as the environment returns it, with {expected}: {error}") from error
+        problem = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise TrustaxError(
+            f"an observation must be as the environment returns it, with {expected}; {problem}"
+        ) from error
 
 
 def is_structured(parts: tuple[Part, ...], observation: Any) -> bool:

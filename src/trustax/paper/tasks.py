@@ -55,7 +55,7 @@ class Task:
 
     def summary(self, algorithm: Algorithm) -> str:
         """One line with the settings that the task gives to a run of the algorithm."""
-        summary = f"{self.num_envs} environments × {self.horizon} steps an iteration"
+        summary = f"{self.num_envs} environments × {self.horizon} steps per iteration"
         if isinstance(algorithm, FirstOrder):
             summary += f", {self.num_epochs} epochs of {self.num_minibatches} minibatches"
             summary += f", learning rate {self.learning_rate:g}, c₁ {self.value_cost:g}, c₂ {self.entropy_cost:g}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from trustax.errors import OTHER_NAMES, TrustaxError, similar_or_all
+from trustax.errors import TrustaxError, suggestion
 from trustax.run import Run
 from trustax.settings import PerLearner
 from trustax.sweeps.grid import settings_of, with_choice
@@ -65,8 +65,7 @@ def _checked(run: Run, name: str, values: Range | Sequence[Any]) -> Range | tupl
     if name in FIXED:
         raise TrustaxError(f"{name} cannot be tuned: all trials share it")
     if name not in known:
-        hint = f"here it is called {OTHER_NAMES[name]}" if name in OTHER_NAMES else similar_or_all(name, known)
-        raise TrustaxError(f"{run.algorithm_name} has no setting {name!r} to tune; {hint}")
+        raise TrustaxError(f"{run.algorithm_name} has no setting {name!r} to tune; {suggestion(name, known)}")
     if isinstance(values, Range):
         return _checked_range(run, name, values)
     choices = tuple(tuple(one) if isinstance(one, list) else one for one in values)

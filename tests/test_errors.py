@@ -1,0 +1,46 @@
+"""Errors for names that users of other libraries know, and for arguments in the wrong place."""
+
+import re
+from collections.abc import Callable
+from inspect import signature, unwrap
+from typing import Any
+
+import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
+
+import trustax as tx
+from trustax.envs.engines import resolve
+from trustax.envs.jax.pendulum import Pendulum
+from trustax.settings import TRAIN_ARGUMENTS
+
+
+class WithoutObserve:
+    spec, time_limit, reset, step = Pendulum.spec, Pendulum.time_limit, Pendulum.reset, Pendulum.step
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tx.PPO(learning_rte=1e-3), "PPO has no argument 'learning_rte'; did you mean learning_rate"),
+        (lambda: tx.PPO(n_steps=64), "PPO has no argument 'n_steps'; here it is called horizon, an argument of train"),
+        (lambda: tx.PPO(num_envs=4), "PPO has no argument 'num_envs'; it is an argument of train"),
+        (lambda: tx.PPO(batch_size=64), "here it is called num_minibatches: a minibatch holds num_envs * horizon"),
+        (lambda: tx.PPO(target_kl=0.01), "PPO has no argument 'target_kl'; did you mean"),
+        (lambda: tx.KLAdaptive(target_kl=0.01), "KLAdaptive has no argument 'target_kl'; here it is called kl_target"),
+        (lambda: tx.PPO("MlpPolicy", "CartPole-v1"), "PPO takes keyword arguments only; the environment is an arg"),
+        (lambda: tx.train(tx.PPO(), "CartPole-v1", num_epochs=3), "'num_epochs'; it is a setting of the algorithm"),
+        (lambda: tx.train(tx.PPO(), "CartPole-v1", gamma=0.9), "here it is called discount, a setting of the algor"),
+        (lambda: unwrap(resolve)(CartPoleEnv()), "a function that makes one, for example lambda: CartPoleEnv()"),
+        (lambda: unwrap(resolve)(Pendulum), "Pendulum is a class; an environment in JAX is an object"),
+        (lambda: unwrap(resolve)(WithoutObserve()), "WithoutObserve has no observe, which a trustax.JaxEnv needs"),
+        (lambda: unwrap(resolve)(3), "or a trustax.JaxEnv, not a int"),
+        (lambda: tx.make("Mine-v0", [0], 1), "if a module of yours registers it, write my_module:Mine-v0"),
+    ],
+)
+def test_an_error_says_what_to_write_instead(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(tx.TrustaxError, match=re.escape(message)):
+        call()
+
+
+def test_train_has_the_arguments_that_errors_name() -> None:
+    assert set(TRAIN_ARGUMENTS) <= set(signature(tx.train).parameters)
