@@ -94,8 +94,8 @@ def test_the_summary_of_gpu_speeds_has_the_kept_results() -> None:
 def test_the_readmes_speeds_are_ratios_of_the_medians() -> None:
     ranking = {row.contender: row for row in bars.ranking(SPEEDS)["Pendulum-v1"]}
     ours, rejax = ranking["Trustax PPO"], ranking["rejax PPO"]
-    said = f"our PPO makes {ours.times_baseline:.1f} times the steps per second of Stable-Baselines3's and "
-    assert f"{said}{ours.median / rejax.median:.2f} times those of rejax's." in " ".join(README.split())
+    said = f"our PPO is {ours.times_baseline:.1f} times as fast as Stable-Baselines3's and "
+    assert f"{said}{ours.median / rejax.median:.2f} times as fast as rejax's." in " ".join(README.split())
 
 
 def returns_of(task: str, limits: str) -> list[str]:
@@ -143,7 +143,7 @@ def test_the_pages_count_the_baselines_that_match() -> None:
     baselines = [row for row in shown.rows if not row.is_variant and not row.name.startswith("MCPO")]
     verdicts = [row.entries[task].verdict for row in baselines for task in tasks]
     run = [verdict for verdict in verdicts if verdict != "not run"]
-    said = f"Of the {len(run)} cells of baselines in the paper's Table 1 that were run under its protocol, "
+    said = f"We ran {len(run)} of the baseline results in the paper's Table 1 under its protocol; "
     for page in (README, LEARNING):
         assert f"{said}{run.count('matches')} match: the 95 % intervals overlap." in " ".join(page.split())
 
