@@ -1,4 +1,4 @@
-"""Trust-region policy optimization in JAX: MCPO and the methods it is measured against.
+"""Trust-region policy optimization in JAX: MCPO and the methods that its paper compares it with.
 
 >>> import trustax as tx
 >>> result = tx.train(tx.PPO(), "CartPole-v1", total_timesteps=8_192, num_seeds=2, quiet=True)

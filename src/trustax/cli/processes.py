@@ -19,7 +19,7 @@ class Processes:
     distributed: bool = False
     """Divide the seeds over processes, which share --run-dir; all are started with the same options."""
     coordinator: str | None = None
-    """HOST:PORT of process 0 with a free port; SLURM, Open MPI and Kubernetes set these three."""
+    """HOST:PORT of process 0 with a free port; SLURM, Open MPI and Kubernetes set this and the next two."""
     num_processes: int | None = None
     """Number of processes."""
     process_id: int | None = None

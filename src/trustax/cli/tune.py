@@ -48,14 +48,14 @@ class Tune:
     generation_size: int = 8
     """Trials that are trained and compared at the same time."""
     reduction: int = 3
-    """Of this many trials the best continues after a ninth and a third of the steps; 1 prunes no trial."""
+    """After a ninth and a third of the steps, one of this many trials continues; 1 prunes no trial."""
     sampler_seed: int = 0
     """Seed of Optuna's TPE sampler."""
     storage: str | None = None
     """URL of an Optuna storage, for example sqlite:///study.db; default: a journal file in the folder."""
     settings: Path | None = None
     """A TOML file with settings that all trials share, or zoo for the tuned settings of the method on this environment;
-    options on the command line come first."""
+    options on the command line override it."""
     folder: str | None = None
     """The folder of the study; by default a folder in runs/ that depends on all settings except --trials."""
     engine: EngineOptions = field(default_factory=EngineOptions)

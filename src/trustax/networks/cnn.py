@@ -1,4 +1,4 @@
-"""Policies that see images."""
+"""Networks for image observations."""
 
 from collections.abc import Callable, Sequence
 from math import prod, sqrt
@@ -22,13 +22,13 @@ Image = Float[Array, "_ _ _"]
 """channels, height, width, which each layer changes"""
 
 Encoder = Callable[[tuple[Any, ...], Image], Float[Array, " feature"]]
-"""The features that the layers of a torso make of an image."""
+"""Maps the layers of a torso and an image to features."""
 
 
 def nature(
     key: Key[Array, ""], spec: EnvSpec, *, hidden_sizes: tuple[int, ...] = (64, 64), initial_log_std: float = 0.0
 ) -> "ImageActorCritic":
-    """The network `nature`; it has the widths of the literature, whatever `hidden_sizes` says."""
+    """The network `nature`, with the widths of the literature; `hidden_sizes` has no effect."""
     require_images("nature", spec)
     first, second, third, *heads = jax.random.split(key, 6)
     torso = (

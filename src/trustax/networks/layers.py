@@ -12,7 +12,7 @@ from trustax.ops.distributions import Categorical, DiagonalGaussian, Distributio
 from trustax.types import Actions, BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
 Layer = Callable[[Array], Array]
-"""What a network is made of: `Dense` and `Conv`, or either with something put around it, as `trustax.ops.kfac` does."""
+"""A layer of a network: `Dense`, `Conv`, or a wrapper of one of them, as in `trustax.ops.kfac`."""
 
 
 ACTIVATIONS: dict[str, Layer] = {
@@ -28,8 +28,8 @@ ACTIVATIONS: dict[str, Layer] = {
 def orthogonal(key: Key[Array, ""], shape: tuple[int, int], gain: float) -> Float[Array, "row column"]:
     """A random matrix whose shorter side is orthonormal, times `gain`: Gram-Schmidt on normal numbers, done twice.
 
-    `jax.nn.initializers.orthogonal` calls LAPACK, and several calls that are batched over seeds wait for each other's
-    threads for ever once they are as many as the machine has cores (seen with jax 0.10.2 on two).
+    `jax.nn.initializers.orthogonal` calls LAPACK, and calls that are batched over seeds deadlock when there are as
+    many of them as cores (seen with jax 0.10.2 on two cores).
     """
     longer, shorter = max(shape), min(shape)
     gaussian = jax.random.normal(key, (longer, shorter))

@@ -1,4 +1,4 @@
-"""Policies that see vectors."""
+"""Networks for vector observations."""
 
 from math import sqrt
 

@@ -1,4 +1,4 @@
-"""Networks by name: what the setting `network` may say."""
+"""The networks by name: the values of the setting `network`."""
 
 import inspect
 from collections.abc import Callable

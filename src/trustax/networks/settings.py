@@ -10,7 +10,7 @@ from trustax.types import EnvSpec
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings(CheckedSettings):
-    """Which network actor and critic are."""
+    """The network of actor and critic."""
 
     network: str = "auto"
     """The network by name: mlp, nature, impala or a registered one; auto is nature for images and mlp otherwise."""

@@ -1,4 +1,4 @@
-"""Schedules: what a setting is multiplied with, as a function of a run's progress."""
+"""Schedules: factors of a setting, as functions of a run's progress."""
 
 from typing import Any, Literal
 

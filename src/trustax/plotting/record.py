@@ -1,7 +1,7 @@
 """Records videos of an agent.
 
 Environments written in JAX are recorded if they draw their states (`trustax.envs.jax_env.DrawnJaxEnv`), as those of
-Trustax do. All others are recorded in Gymnasium's environment of the same name, whichever engine an agent was trained
+Trustax do. All others are recorded in Gymnasium's environment of the same name, whatever engine the agent was trained
 on, with the same observation wrappers as in training.
 """
 

@@ -162,7 +162,7 @@ def joined(distributed: Distributed | None, run: Run) -> Iterator[Group]:
 def _start_jax(host: str, group: Group) -> None:
     """Start JAX in all processes, so that one program can run on the devices of all of them.
 
-    The link notices processes that die. JAX is told not to: it would end the others with a fatal error of its own.
+    The link notices processes that die. JAX's own detection is turned off: it would end the others with a fatal error.
     """
     with socket.create_server(("", 0)) as server:
         port = group.gather(server.getsockname()[1])[0]

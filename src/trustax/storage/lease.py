@@ -2,7 +2,7 @@
 
 Attempt n to train a run creates the file `lease.n` in its folder, which only one process can do. A later attempt takes
 the run over: the earlier one finds the later lease before its next write, and stops. A lease is not a lock: it does not
-keep a process from starting, but it keeps an old one, which was thought dead, from overwriting the work of a new one.
+keep a process from starting, but it keeps an old one, which seemed dead, from overwriting the work of a new one.
 """
 
 import contextlib

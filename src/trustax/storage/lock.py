@@ -48,7 +48,7 @@ def locked(folder: Path, patience: float = PATIENCE, lease: bool = False) -> Ite
 
     The folder is created if needed, and removed again if it stays empty. With `lease`, or without locks on the file
     system, the folder also gets a lease. A lease takes the run over from an earlier lease even if the earlier process
-    still holds the lock: it may hang, or be on a node that was thought dead, and can write no more.
+    still holds the lock: it may hang, or be on a node that seemed dead, and it can no longer write.
     """
     with contextlib.ExitStack() as stack:
         created = _create(folder)

@@ -1,7 +1,7 @@
 """A run that trains in a local folder and is copied to an object store after each checkpoint.
 
-Training itself knows only the local folder. If the run goes on in another place, that place starts from what the store
-has. Loading, saving and all checks of files are the same as without a store.
+Training itself only uses the local folder. If the run continues on another machine, it starts from the files in the
+store. Loading, saving and all checks of files are the same as without a store.
 """
 
 import atexit

@@ -1,7 +1,7 @@
 """The folder of a run in an object store: `s3://bucket/runs/x`, or a URL of any other file system of fsspec.
 
 Attempt n to train a run first creates the object `lease.n`, which only one process can do, and then writes to its own
-folder `attempt.n`. So a process that was thought dead can never overwrite the files of a later attempt. A checkpoint
+folder `attempt.n`. So a process that seemed dead can never overwrite the files of a later attempt. A checkpoint
 counts once its manifest is there, which is written last, and the newest attempt with a checkpoint holds the run. When
 an attempt ends, its lease becomes empty.
 """

@@ -1,4 +1,4 @@
-"""Reads files that may come from anyone: only regular files, and only up to a size limit.
+"""Reads untrusted files: only regular files, and only up to a size limit.
 
 A link to an endless device or a named pipe in place of a file is refused; neither fills the memory nor blocks.
 """

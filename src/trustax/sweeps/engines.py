@@ -1,7 +1,7 @@
 """Engines run the jobs of a sweep somewhere: on this machine, on a Ray cluster, or through SLURM.
 
-An engine holds no truth. Which runs are finished, and how far the others are, is read from the run folders, so any
-engine can continue the sweep of another one. With Ray and SLURM the folders must be on a file system that all nodes
+An engine stores no state. The run folders show which runs are finished and how far the others are, so any engine can
+continue the sweep of another one. With Ray and SLURM the folders must be on a file system that all nodes
 share.
 """
 

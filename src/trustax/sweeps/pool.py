@@ -46,7 +46,7 @@ def run_jobs(
     """
     _require_unique(jobs)
     follower = Follower()
-    done = {job.title: follower.look(job).steps for job in jobs}
+    done = {job.title: follower.status(job).steps for job in jobs}
     engine = engine or LocalEngine()
     with InterruptGuard() as guard, engine, SweepProgress(title, jobs, done, console) as progress:
         engine.prepare(len(jobs))
@@ -96,12 +96,12 @@ class _Pool:
             attempt = self._engine.start(self._waiting.popleft(), self._worker)
             self._attempts.append(attempt)
             if not attempt.job.lease:
-                self._progress.start(attempt.job, self._follower.look(attempt.job, now=False).steps)
+                self._progress.start(attempt.job, self._follower.status(attempt.job, now=False).steps)
 
     def _poll(self) -> None:
         for attempt in list(self._attempts):
             ended = attempt.ended()  # checked before reading, so that the last record is not missed
-            seen = self._follower.look(attempt.job, now=ended)
+            seen = self._follower.status(attempt.job, now=ended)
             if not self._progress.is_shown(attempt.job):
                 if not (ended or seen.node):
                     continue  # the job waits for a node

@@ -74,12 +74,12 @@ class RemoteWorker:
 
 
 def run_worker(line: str, module: str, cpus: int, settings: dict[str, str]) -> tuple[int, bytes]:
-    """What a task of Ray calls. A canceled task raises KeyboardInterrupt here, and the worker saves."""
+    """The function that a Ray task calls. A canceled task raises KeyboardInterrupt here, and the worker saves."""
     return RemoteWorker(line, module, cpus, settings).run()
 
 
 class WorkerTask:
-    """What a job of SLURM calls. submitit calls `checkpoint` at preemption and at the time limit."""
+    """The object that a SLURM job calls. submitit calls `checkpoint` at preemption and at the time limit."""
 
     def __init__(self) -> None:
         self._worker: RemoteWorker | None = None

@@ -129,7 +129,9 @@ def _summary(returns: Runs | None) -> str:
     returns = returns[np.isfinite(returns)]
     if not len(returns):
         return "no episode ended"
-    low, high = mean_interval(returns)
     mean, std = returns.mean(), returns.std()
     digits = 1 if abs(mean) >= 10 else 3
+    if len(returns) == 1:
+        return f"{mean:.{digits}f}"
+    low, high = mean_interval(returns)
     return f"{mean:.{digits}f} ± {std:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"

@@ -144,5 +144,7 @@ def _interval(trial: Any) -> str:
     returns = np.array([value for value in trial.user_attrs.get("returns", []) if value is not None], dtype=float)
     if not len(returns):
         return ""
+    if len(returns) == 1:
+        return f"{returns[0]:.4g}"
     low, high = mean_interval(returns)
     return f"{returns.mean():.4g} [{low:.4g}, {high:.4g}]"

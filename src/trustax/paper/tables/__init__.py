@@ -1,1 +1,1 @@
-"""The paper's tables, ours beside theirs."""
+"""The paper's tables, with our results beside the paper's."""

@@ -75,7 +75,7 @@ def entry(name: str) -> Entry:
 
 
 def folder_of(method: str, env_id: str) -> Path:
-    """The folder of an agent; names that would lead out of the zoo become names that it does not have."""
+    """The folder of an agent. A name with a slash or a leading dot, which could lead out of the zoo, is replaced."""
     task = task_name(env_id)
     return AGENTS / _safe(method) / _safe(task)
 
