@@ -18,7 +18,7 @@ from trustax.cli.zoo import evaluation_of
 from trustax.ops.metrics import RETURN
 from trustax.run import Run, read_run, to_json
 from trustax.storage.journal import read_records
-from trustax.storage.run_directory import load
+from trustax.storage.loading import load
 from trustax.storage.zoo import entries, run
 from trustax.storage.zoo.stored import RESULT, folder_of, write_result
 from trustax.storage.zoo.table import page

@@ -50,7 +50,7 @@ class PausingLoop(TrainingLoop):
                 waiting = False
                 Path(file).touch()
                 parent = os.getppid()  # another one if the test has failed and ended
-                while Path(file).exists() and not self._guard.requested and os.getppid() == parent:
+                while Path(file).exists() and not self.decisions.is_signaled and os.getppid() == parent:
                     time.sleep(SECONDS_BETWEEN_LOOKS)
             yield iteration
 

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from trustax.runtime.iteration import Iteration
     from trustax.settings import PerLearner, setting
     from trustax.storage import zoo as zoo
+    from trustax.storage.loading import load
     from trustax.storage.loggers import Logger, register_logger
-    from trustax.storage.run_directory import load
     from trustax.sweeps.ranges import Range
     from trustax.sweeps.results import SweepResult
     from trustax.sweeps.sweep import sweep
@@ -124,7 +124,7 @@ _NAMES = {
     "trustax.runtime.iteration": "Iteration",
     "trustax.settings": "PerLearner setting",
     "trustax.storage.loggers": "Logger register_logger",
-    "trustax.storage.run_directory": "load",
+    "trustax.storage.loading": "load",
     "trustax.sweeps.ranges": "Range",
     "trustax.sweeps.results": "SweepResult",
     "trustax.sweeps.sweep": "sweep",

@@ -20,9 +20,9 @@ from trustax.runtime.iteration import Iteration
 from trustax.runtime.loop import TrainingLoop
 from trustax.runtime.state import RunState
 from trustax.storage.journal import read_records
+from trustax.storage.loading import agent_of, as_dict, load
 from trustax.storage.loggers import Logger
 from trustax.storage.object_store import copy_to_store, is_url
-from trustax.storage.run_directory import agent_of, as_dict, load
 
 if TYPE_CHECKING:
     import pandas
@@ -177,7 +177,7 @@ def train(
         for iteration in loop:
             if iteration.checkpoint is not None:
                 hooks.checkpoint(iteration)
-            if loop.agree_to_end(hooks.iteration(iteration)):
+            if loop.decisions.agree_to_end(hooks.iteration(iteration)):
                 break
     result = Result(run, loop.records, loop.state, loop.run_dir, loop.group)
     if result.run_dir is not None and not loop.group.is_first:

@@ -90,7 +90,8 @@ def test_one_learner_diverges_and_the_other_learns_as_if_alone(tmp_path: Path, m
 
 def test_a_state_that_is_not_finite_is_never_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The experience is NaN in the third iteration; what was saved after the first stays the newest."""
-    from trustax.runtime.loop import RunDirectory, TrainStep
+    from trustax.runtime.train_step import TrainStep
+    from trustax.storage.run_directory import RunDirectory
 
     plain = TrainStep.__call__
 

@@ -18,7 +18,7 @@ from trustax.plotting.labels import run_labels
 from trustax.plotting.record import record
 from trustax.run import RUN_FILE, Run, read_run
 from trustax.storage.journal import read_records
-from trustax.storage.run_directory import load
+from trustax.storage.loading import load
 
 Folder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 Folders = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]

@@ -69,6 +69,15 @@ def make_with_workers(env: Environment, seeds: Sequence[int], num_envs: int, wor
     return GymnasiumHost(source, seeds, num_envs, workers=workers)
 
 
+def make_for_training(
+    env: Environment, seeds: Sequence[int], num_envs: int, workers: Workers, restarts: bool
+) -> CompiledEnvironment | HostEnvironment:
+    """Make the environments of a run, in worker processes if it has any; `restarts` says whether they must restart."""
+    if workers.number:
+        return make_with_workers(env, seeds, num_envs, workers)
+    return make(env, seeds, num_envs, compiled=not restarts or getattr(resolve(env)[0], "restarts_compiled", True))
+
+
 def engine_of(env: Environment) -> str:
     """The name of the engine that `make` chooses.
 

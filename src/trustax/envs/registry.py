@@ -55,6 +55,7 @@ class EnvPoolEngine:
 
     name = "envpool"
     resumable = False
+    restarts_compiled = False  # compiled code uses only one pool
     install_hint = 'pip install "trustax[envpool]"'
 
     def ids(self) -> Collection[str]:

@@ -84,6 +84,16 @@ class Group:
         """Whether this is process 0, which writes the metrics and the manifests."""
         return self.process_id == 0
 
+    @property
+    def reports_learners(self) -> bool:
+        """Whether this process reports its learners: if each process has all of them, only process 0 does."""
+        return self.is_first or not self.divides_envs
+
+    @property
+    def of_learners(self) -> "Group":
+        """The processes that have learners of their own; alone if each has all of them."""
+        return Group() if self.divides_envs else self
+
     def gather(self, value: Any) -> list[Any]:
         """The value of every process, in their order; values are JSON, and every process must call it."""
         return [value] if self._link is None else self._link.gather(value)

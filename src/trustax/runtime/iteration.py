@@ -12,7 +12,7 @@ from trustax.ops.metrics import STEP, Record
 from trustax.run import Run
 from trustax.runtime.distributed import Group
 from trustax.runtime.state import RunState
-from trustax.storage.run_directory import agent_of, as_dict
+from trustax.storage.loading import agent_of, as_dict
 
 
 @dataclass(frozen=True)

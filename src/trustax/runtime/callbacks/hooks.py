@@ -1,0 +1,85 @@
+"""What a callback is: the methods that it may have, and several callbacks called as one."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from trustax.errors import TrustaxError
+from trustax.run import Run
+from trustax.runtime.distributed import Group
+
+if TYPE_CHECKING:
+    from trustax.runtime.iteration import Iteration
+
+HOOKS = ("on_start", "on_iteration", "on_checkpoint", "on_end")
+
+
+class Hooks(Protocol):
+    """The methods that a callback may have; all are optional.
+
+    In a distributed run, process 0 calls the callbacks. Those with an attribute `in_every_process = True` are called in
+    every process, each with its own `iteration.learners`.
+    """
+
+    def on_start(self, run: Run, run_dir: Path | None, timesteps: int) -> Any:
+        """Called before the first iteration. A resumed run starts at `timesteps`."""
+        ...
+
+    def on_iteration(self, iteration: "Iteration") -> Any:
+        """Called after an iteration; True stops the run."""
+        ...
+
+    def on_checkpoint(self, iteration: "Iteration") -> Any:
+        """Called after an iteration that was saved, before `on_iteration`."""
+        ...
+
+    def on_end(self, result: Any) -> Any:
+        """Called when the run has ended or a callback has stopped it, with the result that `train` returns."""
+        ...
+
+
+Callback = Callable[["Iteration"], Any] | Any
+"""A callable, or an object with any of the methods of `Hooks`."""
+
+
+class Callbacks:
+    """Several callbacks as one."""
+
+    def __init__(self, callbacks: Iterable[Callback]) -> None:
+        self._callbacks = list(callbacks)
+        for callback in self._callbacks:
+            if not callable(callback) and not any(hasattr(callback, hook) for hook in HOOKS):
+                raise TrustaxError(
+                    f"a callback must be a function of an iteration or have one of the methods {', '.join(HOOKS)}; "
+                    f"{callback!r} has none"
+                )
+
+    def of_process(self, group: Group) -> "Callbacks":
+        """The callbacks that a process of a distributed run calls."""
+        if group.is_first:
+            return self
+        called = self._callbacks if group.reports_learners else []
+        return Callbacks(one for one in called if getattr(one, "in_every_process", False))
+
+    def start(self, run: Run, run_dir: Path | None, timesteps: int) -> None:
+        self._call("on_start", run, run_dir, timesteps)
+
+    def iteration(self, iteration: "Iteration") -> bool:
+        """Call every callback, and return whether one of them stops the run."""
+        answers = [
+            callback.on_iteration(iteration) if hasattr(callback, "on_iteration") else callback(iteration)
+            for callback in self._callbacks
+            if hasattr(callback, "on_iteration") or callable(callback)
+        ]
+        return any(answer is True for answer in answers)
+
+    def checkpoint(self, iteration: "Iteration") -> None:
+        self._call("on_checkpoint", iteration)
+
+    def end(self, result: Any) -> None:
+        self._call("on_end", result)
+
+    def _call(self, hook: str, *arguments: Any) -> None:
+        for callback in self._callbacks:
+            if hasattr(callback, hook):
+                getattr(callback, hook)(*arguments)

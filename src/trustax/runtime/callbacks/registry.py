@@ -1,0 +1,55 @@
+"""Callbacks by name: those of Trustax, those that a program registers, and those of installed packages."""
+
+import json
+from dataclasses import fields
+from typing import Any
+
+from trustax.errors import TrustaxError, similar_or_all
+from trustax.runtime.callbacks.evaluating import Evaluate
+from trustax.runtime.callbacks.keeping import KeepAgents
+from trustax.runtime.callbacks.printing import PrintProgress
+from trustax.runtime.callbacks.stopping import StopAtReturn, StopWithoutProgress
+from trustax.settings import Registry
+
+CALLBACKS: Registry[type] = Registry(
+    "callback",
+    "trustax.callbacks",
+    {
+        "evaluate": Evaluate,
+        "stop-at-return": StopAtReturn,
+        "stop-without-progress": StopWithoutProgress,
+        "keep-agents": KeepAgents,
+        "progress": PrintProgress,
+    },
+)
+"""Callbacks by name; `trustax.callbacks` is the entry-point group."""
+
+
+def register_callback(name: str, callback: type) -> None:
+    """Give a callback, a dataclass with any of the methods of `Hooks`, a name on the command line."""
+    CALLBACKS.register(name, callback)
+
+
+def callback_from_text(text: str) -> Any:
+    """Create a callback from its text on the command line: a name, and settings after a colon.
+
+    >>> callback_from_text("evaluate:interval=5,episodes=20").episodes
+    20
+    """
+    name, _, rest = text.partition(":")
+    callback = CALLBACKS.find(name)
+    known = {field.name for field in fields(callback)}
+    settings: dict[str, Any] = {}
+    for setting in filter(None, rest.split(",")):
+        key, equals, value = setting.partition("=")
+        if key not in known or not equals:
+            raise TrustaxError(f"callback {name} has no setting {key!r}; {similar_or_all(key, known)}")
+        settings[key] = _parse_value(value)
+    return callback(**settings)
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
