@@ -1,7 +1,7 @@
-"""A training program that pauses after a checkpoint, so that a test can stop or kill it at a known moment.
+"""A training program that pauses after its first checkpoint, so that a test can stop or kill it at a known moment.
 
 `python -m tests.pausing` is the worker of a sweep, and `python -m tests.pausing train ppo …` the command line. The
-variable TRUSTAX_TEST_PAUSE has the iteration from which on a checkpoint pauses the program, and the file that says so.
+variable TRUSTAX_TEST_PAUSE has the iterations that a run must have to be paused, and the file that says that it pauses.
 """
 
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from trustax import training
 from trustax.cli.main import main
+from trustax.runtime.interrupt import EXIT_CODE
 from trustax.runtime.iteration import Iteration
 from trustax.runtime.loop import TrainingLoop
 from trustax.sweeps import worker
@@ -24,9 +25,9 @@ SECONDS_BETWEEN_LOOKS = 0.01
 class Pause:
     """A pause of a program that runs with the variables `environment`, as its test sees it."""
 
-    def __init__(self, file: Path, iteration: int = 1) -> None:
+    def __init__(self, file: Path, min_iterations: int = 2) -> None:
         self._file = file
-        self.environment = os.environ | {VARIABLE: f"{iteration}:{file}"}
+        self.environment = os.environ | {VARIABLE: f"{min_iterations}:{file}"}
 
     def wait_for(self, process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> None:
         """Wait until the program pauses; it must not end before."""
@@ -40,19 +41,25 @@ class Pause:
 
 
 class PausingLoop(TrainingLoop):
-    """Training that pauses once: after the first checkpoint from an iteration on, before the caller sees it."""
+    """Training that pauses once: after its first iteration, which is always saved, before the caller sees it."""
 
     def __iter__(self) -> Iterator[Iteration]:
-        first, _, file = os.environ[VARIABLE].partition(":")
-        waiting = True
+        min_iterations, _, file = os.environ[VARIABLE].partition(":")
+        pauses = self.run.num_iterations >= int(min_iterations)
         for iteration in super().__iter__():
-            if waiting and iteration.number >= int(first) and iteration.checkpoint is not None:
-                waiting = False
-                Path(file).touch()
-                parent = os.getppid()  # another one if the test has failed and ended
-                while Path(file).exists() and not self.decisions.is_signaled and os.getppid() == parent:
-                    time.sleep(SECONDS_BETWEEN_LOOKS)
+            if pauses:
+                pauses = False
+                assert iteration.checkpoint is not None
+                self._pause(Path(file))
             yield iteration
+
+    def _pause(self, file: Path) -> None:
+        parent = os.getppid()
+        file.touch()
+        while file.exists() and not self.decisions.is_signaled:
+            if os.getppid() != parent:  # the test, or the sweep that it has killed, is gone
+                os._exit(EXIT_CODE)
+            time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
 if __name__ == "__main__":

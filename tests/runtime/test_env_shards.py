@@ -94,7 +94,7 @@ def test_environments_are_divided_over_processes(tmp_path: Path) -> None:
     options = ("--num-envs", "4", "--env-shards", "2", "--total-timesteps", str(32 * NUM_ITERATIONS))
     alone, together = tmp_path / "alone", tmp_path / "together"
     reference = start_processes(alone, 1, *options)
-    pause = Pause(tmp_path / "paused", 5)
+    pause = Pause(tmp_path / "paused")
     processes = start_processes(together, 2, *options, pauses={1: pause})
     pause.wait_for(processes[1])
     processes[1].kill()
