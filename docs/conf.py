@@ -5,6 +5,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
+from jupyter_client.connect import ConnectionFileMixin
+
 import trustax
 
 project = "Trustax"
@@ -29,6 +31,7 @@ nb_execution_in_temp = True
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+ConnectionFileMixin.transport.default_value = "ipc"  # over TCP, each kernel prints a warning
 
 default_role = "code"
 autodoc_member_order = "bysource"
