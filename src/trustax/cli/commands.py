@@ -10,6 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from trustax.cli.optional import OptionalFloat, OptionalPath, OptionalStr
 from trustax.envs.check import check, report
 from trustax.envs.engines import imports_module
 from trustax.errors import TrustaxError
@@ -21,7 +22,7 @@ from trustax.storage.journal import read_records
 from trustax.storage.loading import load
 
 Folder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-Folders = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
+Folders = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...", help_behavior_hint="")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class Evaluate:
     """Number of episodes per learner."""
     stochastic: bool = False
     """Sample actions instead of taking the most likely ones."""
-    env_id: str | None = None
+    env_id: OptionalStr = None
     """Evaluate in this environment instead of the one of training."""
     seed: int = 0
     """The seed of the environments."""
@@ -119,7 +120,7 @@ class Record:
 
     run_dir: Folder
     """The folder of the run."""
-    output: Path | None = None
+    output: OptionalPath = None
     """The video, .gif or .mp4; by default recording.gif in the run's folder."""
     learner: int = 0
     """The index of the learner, starting at 0."""
@@ -127,11 +128,11 @@ class Record:
     """Number of episodes."""
     max_steps: int = 3_000
     """Maximum number of steps, over all episodes."""
-    fps: float | None = None
+    fps: OptionalFloat = None
     """Frames per second; by default those of the environment."""
     stochastic: bool = False
     """Sample actions instead of taking the most likely ones."""
-    env_id: str | None = None
+    env_id: OptionalStr = None
     """Record in this environment instead of the one of training."""
     seed: int = 0
     """The seed of the environment."""

@@ -17,7 +17,7 @@ from trustax.errors import OTHER_NAMES, TrustaxError
 KINDS: dict[Any, str] = {
     int: "a whole number",
     float: "a number",
-    str: "a text",
+    str: "a string",
     bool: "True or False",
     Path: "a path",
     tuple[int, ...]: "whole numbers",

@@ -5,6 +5,7 @@ from typing import Literal
 
 import jax
 
+from trustax.cli.optional import OptionalInt, OptionalStr
 from trustax.errors import TrustaxError
 from trustax.run import Run
 from trustax.runtime.cores import available_cores
@@ -18,11 +19,11 @@ class Processes:
 
     distributed: bool = False
     """Divide the seeds over processes, which share --run-dir; all are started with the same options."""
-    coordinator: str | None = None
+    coordinator: OptionalStr = None
     """HOST:PORT of process 0 with a free port; SLURM, Open MPI and Kubernetes set this and the next two."""
-    num_processes: int | None = None
+    num_processes: OptionalInt = None
     """Number of processes."""
-    process_id: int | None = None
+    process_id: OptionalInt = None
     """Number of this process, from 0."""
     shard: Literal["seeds", "envs"] = "seeds"
     """What the devices of this machine share: the seeds, or the environments of each seed, as with --env-shards."""

@@ -29,7 +29,7 @@ def read_settings(path: Path | None) -> dict[str, Any]:
     """The settings in a file; none without a file, and none for the zoo, which has other settings for each method."""
     values = {} if path in (None, Path(ZOO)) else read_toml(path)
     if not isinstance(values.get("env_id", ""), str):
-        raise TrustaxError(f"{path}: env_id must be a text, not {values['env_id']!r}")
+        raise TrustaxError(f"{path}: env_id must be a string, not {values['env_id']!r}")
     return values
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from trustax.algorithms import Algorithm
 from trustax.cli.methods import method_named
 from trustax.cli.names import ZOO
+from trustax.cli.optional import OptionalPath, OptionalStr, Strings
 from trustax.cli.parsing import flag, hint, with_flags
 from trustax.cli.settings_file import read_settings, read_toml
 from trustax.envs import engine_of
@@ -44,16 +45,16 @@ class Sweep:
     Finished runs are not repeated. After an interruption, the same command continues.
     """
 
-    methods: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="METHOD ...")]
+    methods: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="METHOD ...", help_behavior_hint="")
+    ]
     """Methods, or one TOML file."""
-    env_id: tuple[str, ...] = ()
+    env_id: Strings = ()
     """Ids of environments."""
-    settings: Path | None = None
-    """A TOML file with settings of all runs, such as best.toml of trustax tune, or zoo: each method then has its tuned
-    settings for each environment. Other options override both."""
-    folder: str | None = None
-    """The folder of the sweep, or its URL in an object store: s3://bucket/sweeps/x; by default a folder in runs/ that
-    depends on all settings."""
+    settings: OptionalPath = None
+    """A TOML file of settings, such as best.toml of trustax tune, or zoo for tuned ones; other options override it."""
+    folder: OptionalStr = None
+    """The folder of the sweep, or its URL (s3://bucket/x); by default runs/sweep-HASH, a hash of all settings."""
     engine: EngineOptions = field(default_factory=EngineOptions)
 
     def run(self, settings: Mapping[str, Sequence[Any]]) -> None:

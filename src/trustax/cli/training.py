@@ -10,6 +10,7 @@ from typing import Annotated, Any, Generic
 import tyro
 
 from trustax.cli.commands import environment_of
+from trustax.cli.optional import OptionalInt, OptionalPath, OptionalStr, Strings
 from trustax.cli.parsing import with_flags
 from trustax.cli.processes import Processes
 from trustax.envs.engines import imports_module, resumes_exactly
@@ -29,7 +30,7 @@ class TrainingOptions:
     """Seconds between checkpoints; the last iteration is always saved."""
     quiet: bool = False
     """Do not show progress."""
-    callbacks: tuple[str, ...] = ()
+    callbacks: Strings = ()
     """Callbacks and their settings: evaluate:interval=10,episodes=10 stop-at-return:value=475
     stop-without-progress:patience=50 keep-agents:every=100000 progress"""
     loggers: tuple[str, ...] = ("tensorboard",)
@@ -60,9 +61,8 @@ class TrainingOptions:
 class Output(TrainingOptions):
     """Where a run writes its results, and what it shows."""
 
-    run_dir: str | None = None
-    """The folder of the run, or its URL in an object store: s3://bucket/runs/x; by default a folder in runs/ named
-    after environment, method, seed and time."""
+    run_dir: OptionalStr = None
+    """The folder of the run, or its URL (s3://bucket/x); by default runs/ENV__METHOD__SEED__TIME."""
     resume: bool = False
     """Resume the run in --run-dir, if there is one."""
 
@@ -78,12 +78,10 @@ class Train(Generic[SomeAlgorithm]):
     run: Run[SomeAlgorithm]
     output: Output = field(default_factory=Output)
     processes: Processes = field(default_factory=Processes)
-    task: str | None = None
-    """A task of the paper, for example hopper, instead of an environment id. With either of them, the paper's settings
-    for this environment, if any, become the defaults."""
-    settings: Path | None = None
-    """A TOML file of settings, such as best.toml of trustax tune, which become the defaults of the other options; or
-    zoo for tuned settings of common tasks (trustax zoo lists them)."""
+    task: OptionalStr = None
+    """A task of the paper, such as hopper, instead of --env-id; either way, its settings there are the defaults."""
+    settings: OptionalPath = None
+    """A TOML file of settings, such as best.toml of trustax tune, or zoo for tuned ones; other options override it."""
 
     def __call__(self) -> None:
         if not self.run.env_id:
@@ -100,9 +98,9 @@ class Resume(TrainingOptions):
 
     run_dir: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The folder of the run, or its URL in an object store."""
-    total_timesteps: int | None = None
+    total_timesteps: OptionalInt = None
     """A new total for the run; learning-rate decay then extends to the new end."""
-    env_id: str | None = None
+    env_id: OptionalStr = None
     """The environment of the run; required if it imports a module."""
     processes: Processes = field(default_factory=Processes)
 

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from trustax.algorithms import Algorithm
 from trustax.cli.methods import method_named
+from trustax.cli.optional import OptionalPath, OptionalStr, Strings
 from trustax.cli.settings_file import read_settings, with_settings
 from trustax.cli.sweep import first_run, parse_value, require_known_options, separate
 from trustax.envs import engine_of
@@ -35,28 +36,26 @@ class Tune:
 
     method: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="METHOD")]
     """A method, for example ppo."""
-    env_id: str | None = None
+    env_id: OptionalStr = None
     """Id of the environment."""
-    tune: tuple[str, ...] = ()
+    tune: Strings = ()
     """Settings with their ranges or choices: learning_rate:1e-5..1e-2:log num_epochs:1..20 activation:tanh,relu
     hidden_sizes:64x64,128x128"""
     trials: int = 40
     """Number of trials. The first one has the default settings, if they are in the ranges."""
     objective: str = "final"
-    """final: return of the last 100 episodes; area: mean return over the run. Both are interquartile means over
-    seeds."""
+    """final: return of the last 100 episodes; area: mean return of the run; interquartile means over the seeds."""
     generation_size: int = 8
     """Trials that are trained and compared at the same time."""
     reduction: int = 3
     """After a ninth and a third of the steps, one of this many trials continues; 1 prunes no trial."""
     sampler_seed: int = 0
     """Seed of Optuna's TPE sampler."""
-    storage: str | None = None
+    storage: OptionalStr = None
     """URL of an Optuna storage, for example sqlite:///study.db; default: a journal file in the folder."""
-    settings: Path | None = None
-    """A TOML file with settings that all trials share, or zoo for the tuned settings of the method on this environment;
-    options on the command line override it."""
-    folder: str | None = None
+    settings: OptionalPath = None
+    """A TOML file of settings that all trials share, or zoo for tuned ones; options on the command line override it."""
+    folder: OptionalStr = None
     """The folder of the study; by default a folder in runs/ that depends on all settings except --trials."""
     engine: EngineOptions = field(default_factory=EngineOptions)
 

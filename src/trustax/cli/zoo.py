@@ -9,32 +9,42 @@ from rich.console import Console
 from rich.table import Table
 
 from trustax.agent import load_agent
+from trustax.cli.optional import OptionalInt, OptionalPath
 from trustax.errors import TrustaxError
 from trustax.evaluation import evaluate
 from trustax.plotting.record import record
 from trustax.storage.zoo import Entry, entries, entry
-from trustax.storage.zoo.table import COLUMNS, cells, score
+from trustax.storage.zoo.table import cells, score
 
 FRESH_SEED = 1
 """The seed of stored evaluations. Settings and agents were chosen without these episodes."""
+
+LISTED = ("steps", "return", "RL Zoo")
+"""The columns of the list beside the names."""
+
+Names = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME ...", help_behavior_hint="")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Zoo:
     """List the trained agents of the zoo, evaluate them again, or record one.
 
-    trustax zoo                        list them
-    trustax zoo evaluate [NAME ...]    evaluate these agents, or all of them
-    trustax zoo show ppo/CartPole-v1   record a video of one
+    An agent has the name of its method and its task:
+
+        trustax zoo                        list them
+        trustax zoo evaluate [NAME ...]    evaluate these agents, or all of them
+        trustax zoo show ppo/CartPole-v1   record a video of one
+
+    To train with the settings of the zoo: trustax train METHOD --env-id ID --settings zoo.
     """
 
     action: Annotated[Literal["list", "evaluate", "show"], tyro.conf.Positional] = "list"
     """What to do."""
-    names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    names: Names = ()
     """Agents by name, for example ppo/CartPole-v1."""
-    num_episodes: int | None = None
+    num_episodes: OptionalInt = None
     """Number of episodes; by default 100 to evaluate and 1 to show."""
-    output: Path | None = None
+    output: OptionalPath = None
     """The video, .gif or .mp4; by default a GIF in this folder."""
     seed: int = FRESH_SEED
     """The seed of the environments."""
@@ -48,14 +58,13 @@ class Zoo:
         return [entry(name) for name in self.names] or entries()
 
     def _list(self) -> None:
-        columns = [column for column in COLUMNS if column not in ("all seeds", "size")]
-        table = Table(*columns, box=None, pad_edge=False)
-        table.columns[0].min_width = max(len(found.task) for found in self._chosen())  # names are there to be typed
-        for column in table.columns[2:]:
+        table = Table("agent", *LISTED, box=None, pad_edge=False)
+        table.columns[0].no_wrap = True  # names are there to be typed
+        for column in table.columns[1:]:
             column.justify = "right"
         for found in self._chosen():
             shown = cells(found)
-            table.add_row(*(shown[column] for column in columns))
+            table.add_row(found.name, *(shown[column] for column in LISTED))
         Console().print(table)
 
     def _evaluate(self) -> None:

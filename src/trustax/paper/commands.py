@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import tyro
 from rich.console import Console
 
+from trustax.cli.optional import OptionalInt, Strings
 from trustax.errors import TrustaxError
 from trustax.paper.experiments import PROTOCOLS
 from trustax.paper.reproduce.plan import Part
@@ -23,13 +24,13 @@ class Reproduce:
     """
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help=f"One of: {', '.join(NAMES)}.")]
-    methods: tuple[str, ...] = ()
+    methods: Strings = ()
     """Run only these methods, by their names in the paper; default: all of the experiment."""
-    tasks: tuple[str, ...] = ()
+    tasks: Strings = ()
     """Run only these tasks; default: all of the experiment."""
-    seeds: int | None = None
+    seeds: OptionalInt = None
     """Number of seeds; default: as in the paper."""
-    steps: int | None = None
+    steps: OptionalInt = None
     """Environment steps per seed; default: as in the paper."""
     protocol: Literal["paper", "bootstrapped", "both"] = "paper"
     """How time limits count: as terminations (paper), bootstrapped, or one protocol after the other (both)."""

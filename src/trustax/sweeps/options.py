@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from trustax.cli.optional import OptionalFloat, OptionalInt, OptionalStr
 from trustax.errors import TrustaxError
 from trustax.sweeps.engines import ENGINES, Engine, make_engine
 
@@ -13,17 +14,17 @@ class EngineOptions:
 
     engine: str = "local"
     """local: processes on this machine; ray: a Ray cluster; slurm: jobs of a SLURM cluster."""
-    jobs: int | None = None
+    jobs: OptionalInt = None
     """local: number of parallel runs; default: one per core."""
-    address: str | None = None
+    address: OptionalStr = None
     """ray: address of the cluster, or auto; default: a cluster on this machine."""
-    cpus_per_run: int | None = None
+    cpus_per_run: OptionalInt = None
     """ray and slurm: CPU cores of each run; default: 1."""
-    gpus_per_run: float | None = None
+    gpus_per_run: OptionalFloat = None
     """ray and slurm: GPUs of each run; default: 0. With Ray, runs can share a GPU: 0.5."""
-    partition: str | None = None
+    partition: OptionalStr = None
     """slurm: partition of the cluster; default: the cluster's."""
-    minutes: int | None = None
+    minutes: OptionalInt = None
     """slurm: time limit of a job. A run that reaches it is saved, queued again and resumed."""
 
     def make(self) -> Engine:
@@ -36,7 +37,7 @@ class EngineOptions:
         for flag in sorted(flags - allowed):
             if getattr(self, flag) is not None:
                 option = flag.replace("_", "-")
-                raise TrustaxError(f"--{option} is no option of the engine {self.engine}; see trustax sweep --help")
+                raise TrustaxError(f"--{option} is not an option of the engine {self.engine}; see trustax sweep --help")
         for flag in ("jobs", "cpus_per_run", "minutes"):
             value = getattr(self, flag)
             if value is not None and value < 1:
