@@ -1,5 +1,8 @@
 """A grid becomes as few runs as possible, and every cell of it is found again in the results."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from trustax.algorithms import MCPO, PPO
@@ -8,7 +11,9 @@ from trustax.errors import TrustaxError
 from trustax.run import Run
 from trustax.sweeps.grid import Grid
 from trustax.sweeps.options import EngineOptions
+from trustax.sweeps.results import Finished, SweepResult
 from trustax.sweeps.sweep import digest
+from trustax.sweeps.worker import Job
 
 METHODS = {"mcpo": MCPO(), "ppo": PPO()}
 
@@ -81,7 +86,7 @@ def test_a_file_defines_a_sweep_and_options_take_precedence(tmp_path) -> None:
 
 
 def test_an_option_of_another_engine_is_refused() -> None:
-    with pytest.raises(TrustaxError, match="--address is no option of the engine local"):
+    with pytest.raises(TrustaxError, match="--address is not an option of the engine local"):
         EngineOptions(address="auto").make()
     with pytest.raises(TrustaxError, match="--jobs must be at least 1, not 0"):
         EngineOptions(jobs=0).make()
@@ -90,5 +95,18 @@ def test_an_option_of_another_engine_is_refused() -> None:
 
 
 def test_repeated_seeds_divide_the_learners() -> None:
-    with pytest.raises(TrustaxError, match="does not divide"):
+    with pytest.raises(TrustaxError, match="is not a multiple of"):
         Run(algorithm=PPO(), env_id="A-v0", num_seeds=3, repeat_seeds=2)
+
+
+def test_results_have_a_column_for_each_setting_that_varies(tmp_path: Path) -> None:
+    settings = {"learning_rate": [1e-4, 1e-3], "memory_size": [5], "num_epochs": [2]}
+    finished = [
+        Finished(cell, Job(title="", run=run, folder=tmp_path / "run"), np.array([3.5]))
+        for run, cells in Grid(METHODS, ["A-v0"], settings).expand()
+        for cell in cells
+    ]
+    lines = SweepResult(tmp_path, finished).save().read_text().splitlines()
+    assert lines[0] == "label,method,learning_rate,env_id,seed,return,run"
+    assert lines[4] == "ppo learning_rate=0.001,ppo,0.001,A-v0,0,3.5,run"
+    assert "3.500" in list(SweepResult(tmp_path, finished).table().columns[1].cells)  # one seed has no interval

@@ -34,9 +34,16 @@ RUN_SETTINGS = [one.name for one in dataclasses.fields(Run) if one.name not in (
 class Cell(NamedTuple):
     """A method with one choice of settings on one environment: some learners of a run."""
 
-    label: str
+    method: str
+    choice: Mapping[str, Any]
+    """the settings that vary in the grid, with their values here"""
     env_id: str
     learners: range
+
+    @property
+    def label(self) -> str:
+        """The method and the settings that vary."""
+        return " ".join([self.method, *(f"{name}={_short(value)}" for name, value in self.choice.items())])
 
 
 def default_run(_: str, algorithm: Algorithm, env_id: str) -> Run:
@@ -107,7 +114,8 @@ class Grid:
         )
         cells = [
             Cell(
-                self._label(name, {**choice, **dict(zip(mapped, combination, strict=True))}),
+                name,
+                self._varying({**choice, **dict(zip(mapped, combination, strict=True))}),
                 env_id,
                 range(index * seeds, (index + 1) * seeds),
             )
@@ -115,13 +123,9 @@ class Grid:
         ]
         return run, cells
 
-    def _label(self, name: str, choice: Mapping[str, Any]) -> str:
-        """The method and the settings that vary, in the order of the grid."""
-        shown = [f"{one}={_short(choice[one])}" for one in self.settings if one in choice and self._varies(one)]
-        return " ".join([name, *shown])
-
-    def _varies(self, name: str) -> bool:
-        return len(self.settings[name]) > 1
+    def _varying(self, choice: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings with several values, in the order of the grid."""
+        return {name: choice[name] for name, values in self.settings.items() if name in choice and len(values) > 1}
 
 
 def with_choice(run: Run, choice: Mapping[str, Any]) -> Run:

@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from rich.table import Table
@@ -65,11 +65,13 @@ class SweepResult:
             tasks.setdefault(one.cell.env_id, {})[one.cell.label] = _records_of(one)
         plot_tasks(tasks, Path(path))
 
-    def rows(self) -> list[dict[str, str | int | float]]:
-        """The final return of every learner, as rows of a tidy table."""
+    def rows(self) -> list[dict[str, Any]]:
+        """The final return of every learner, as rows of a tidy table with a column for each setting that varies."""
         return [
             {
                 "label": one.cell.label,
+                "method": one.cell.method,
+                **one.cell.choice,
                 "env_id": one.cell.env_id,
                 "seed": one.job.run.seeds[learner],
                 "return": float(value),
@@ -91,7 +93,9 @@ class SweepResult:
         """Write the final returns to `results.csv` in the sweep's folder, and in its store if it has one."""
         text = io.StringIO()
         rows = self.rows()
-        writer = csv.DictWriter(text, fieldnames=["label", "env_id", "seed", "return", "run"], lineterminator="\n")
+        settings = dict.fromkeys(name for one in self.finished for name in one.cell.choice)
+        names = ["label", "method", *settings, "env_id", "seed", "return", "run"]
+        writer = csv.DictWriter(text, fieldnames=names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
         path = self.folder / RESULTS_FILE
