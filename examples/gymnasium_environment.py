@@ -41,7 +41,7 @@ def make_thermostat():
 
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 60_000
 for finding in tx.check(make_thermostat):
-    print(f"{finding.verdict:5} {finding.subject}: {finding.seen}")
+    print(finding)
 
 algorithm = tx.PPO(num_epochs=4, num_minibatches=8)
 result = tx.train(algorithm, make_thermostat, total_timesteps=steps, num_seeds=2, num_envs=8, horizon=96)

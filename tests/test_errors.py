@@ -28,6 +28,9 @@ class WithoutObserve:
         (lambda: tx.PPO(target_kl=0.01), "PPO has no argument 'target_kl'; did you mean"),
         (lambda: tx.KLAdaptive(target_kl=0.01), "KLAdaptive has no argument 'target_kl'; here it is called kl_target"),
         (lambda: tx.PPO("MlpPolicy", "CartPole-v1"), "PPO takes keyword arguments only; the environment is an arg"),
+        (lambda: tx.train(tx.PPO, "CartPole-v1"), "algorithm must be an object: PPO() or"),
+        (lambda: tx.train("poo", "CartPole-v1"), "there is no algorithm 'poo'; did you mean ppo"),
+        (lambda: tx.train("ppo", "CartPole-v1", total_timesteps=9), "total_timesteps is 9, but one iteration has"),
         (lambda: tx.train(tx.PPO(), "CartPole-v1", num_epochs=3), "'num_epochs'; it is a setting of the algorithm"),
         (lambda: tx.train(tx.PPO(), "CartPole-v1", gamma=0.9), "here it is called discount, a setting of the algor"),
         (lambda: unwrap(resolve)(CartPoleEnv()), "a function that makes one, for example lambda: CartPoleEnv()"),
@@ -40,6 +43,13 @@ class WithoutObserve:
 def test_an_error_says_what_to_write_instead(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(tx.TrustaxError, match=re.escape(message)):
         call()
+
+
+def test_a_factory_in_place_of_the_name_of_a_network_is_refused() -> None:
+    settings = tx.PPO()
+    object.__setattr__(settings, "network", dict)  # the tests check the types of arguments before this
+    with pytest.raises(tx.TrustaxError, match="network must be a name; give your factory one: register_network"):
+        settings.__post_init__()
 
 
 def test_train_has_the_arguments_that_errors_name() -> None:

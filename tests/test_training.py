@@ -459,11 +459,6 @@ def test_an_environment_error_is_reported_in_one_line() -> None:
         tx.train(small(), lambda: Raising(0.0, 1.0), **SMALL)
 
 
-def test_an_algorithm_class_is_not_an_algorithm() -> None:
-    with pytest.raises(tx.TrustaxError, match="algorithm must be an object, for example MCPO"):
-        tx.train(tx.MCPO, "CartPole-v1", **SMALL)  # type: ignore[arg-type]
-
-
 def test_a_new_algorithm_needs_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class Mine(tx.PPO):  # type: ignore[misc]

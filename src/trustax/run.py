@@ -71,7 +71,12 @@ class Run(Generic[SomeAlgorithm]):
     """Number of devices that share the environments of each learner; the results depend on it."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.algorithm, type) or not isinstance(self.algorithm, Algorithm):
+        if isinstance(self.algorithm, type):
+            name = self.algorithm.__name__
+            raise TrustaxError(
+                f"algorithm must be an object: {name}() or {name}(learning_rate=1e-3), not the class {name}"
+            )
+        if not isinstance(self.algorithm, Algorithm):
             raise TrustaxError(f"algorithm must be an object, for example MCPO(memory_size=10), not {self.algorithm!r}")
         settings = vars(self.algorithm)
         if (checked := validated(type(self.algorithm), settings)) != settings:
@@ -84,7 +89,7 @@ class Run(Generic[SomeAlgorithm]):
             raise TrustaxError(f"seed must be between 0 and 2**32 - num_seeds, not {self.seed}")
         if self.num_seeds % self.repeat_seeds:
             raise TrustaxError(
-                f"num_seeds is {self.num_seeds}, which repeat_seeds = {self.repeat_seeds} does not divide; each "
+                f"num_seeds is {self.num_seeds}, which is not a multiple of repeat_seeds = {self.repeat_seeds}; each "
                 f"repetition needs the same number of learners"
             )
         for name, values in per_learner_values(self.algorithm).items():
@@ -95,8 +100,8 @@ class Run(Generic[SomeAlgorithm]):
                 )
         if self.num_envs % self.env_shards:
             raise TrustaxError(
-                f"num_envs is {self.num_envs}, which env_shards = {self.env_shards} does not divide; each device needs "
-                "the same number of environments"
+                f"num_envs is {self.num_envs}, which is not a multiple of env_shards = {self.env_shards}; each "
+                "device needs the same number of environments"
             )
         minibatches = getattr(self.algorithm, "num_minibatches", 1)
         if minibatches * self.env_shards > self.batch_size > 0 and self.env_shards > 1:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trustax.agent import Agent
-from trustax.algorithms import Algorithm
+from trustax.algorithms import ALGORITHMS, Algorithm
 from trustax.envs import Environment
 from trustax.envs.workers import Workers
 from trustax.errors import TrustaxError, refuse_unknown
@@ -86,13 +86,14 @@ class Result:
     def __repr__(self) -> str:
         steps = self.records[-1][STEP] if self.records else 0
         returns = finite_values(self.records[-1].get(RETURN)) if self.records else []
-        final = f", return {np.mean(returns):.4g} ± {np.std(returns):.2g}" if returns else ""
+        final = f", return {np.mean(returns):.4g}" if returns else ""
+        final += f" ± {np.std(returns):.2g}" if len(returns) > 1 else ""
         seeds = f"{self.run.num_seeds} seed{'s' if self.run.num_seeds > 1 else ''}"
         return f"Result({self.run.algorithm_name} on {self.run.env_id}, {seeds}, {steps:,} steps{final})"
 
 
 def train(
-    algorithm: Algorithm | Run,
+    algorithm: Algorithm | Run | str,
     env: Environment | None = None,
     *,
     total_timesteps: int | float = Run.total_timesteps,
@@ -109,7 +110,7 @@ def train(
     resume: bool = False,
     checkpoint_seconds: float = 60.0,
     quiet: bool = False,
-    callbacks: Iterable[Callback] = (),
+    callbacks: Iterable[Callback] | Callback = (),
     loggers: Sequence[str | Logger] | None = None,
     num_workers: int = 0,
     worker_timeout: float = 60.0,
@@ -120,7 +121,8 @@ def train(
     """Train an algorithm on an environment, or train a `Run`, which defines both.
 
     Args:
-        algorithm: for example `MCPO(memory_size=10)`; or a `Run`, which has all settings up to `env_shards`.
+        algorithm: for example `MCPO(memory_size=10)`, or a name such as "mcpo" for the default settings; or a `Run`,
+            which has all settings up to `env_shards`.
         env: the id of an environment, a callable that creates a Gymnasium environment, or a `JaxEnv`.
         total_timesteps: environment steps per seed, rounded down to complete iterations.
         num_seeds: number of independent learners, trained in parallel.
@@ -137,8 +139,9 @@ def train(
         resume: resume the run in `run_dir` from its newest checkpoint.
         checkpoint_seconds: seconds between checkpoints.
         quiet: do not show progress.
-        callbacks: callables `f(iteration)`, or objects with any of `on_start`, `on_iteration`, `on_checkpoint` and
-            `on_end`. If one returns True after an iteration, the run is saved and stops; it can be resumed.
+        callbacks: one or several callables `f(iteration)`, or objects with any of `on_start`, `on_iteration`,
+            `on_checkpoint` and `on_end`. If one returns True after an iteration, the run is saved and stops; it can be
+            resumed.
         loggers: names of loggers, or objects; by default TensorBoard if there is a `run_dir`.
         num_workers: processes that step Gymnasium environments in parallel, with the same results; 0 means none.
         worker_timeout: seconds after which a worker process that does not answer counts as failed.
@@ -160,7 +163,7 @@ def train(
         "env_shards": env_shards,
     }
     run = _make_run(algorithm, env, settings, unknown)
-    hooks = Callbacks(callbacks)
+    hooks = Callbacks(callbacks if isinstance(callbacks, Iterable) else [callbacks])
     with TrainingLoop(
         run,
         env,
@@ -230,8 +233,10 @@ def iterations(
 
 
 def _make_run(
-    algorithm: Algorithm | Run, env: Environment | None, settings: dict[str, Any], unknown: dict[str, Any]
+    algorithm: Algorithm | Run | str, env: Environment | None, settings: dict[str, Any], unknown: dict[str, Any]
 ) -> Run:
+    if isinstance(algorithm, str):
+        algorithm = ALGORITHMS.find(algorithm)()
     own = [] if isinstance(algorithm, Run) else getattr(algorithm, "__dataclass_fields__", [])
     refuse_unknown("train", unknown, ["env", *settings, *OPTIONS], own, "a setting of the algorithm")
     if isinstance(algorithm, Run):

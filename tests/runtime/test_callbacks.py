@@ -87,7 +87,7 @@ def test_callbacks_are_called_in_order_and_change_no_number(plain: tx.Result, tm
 
 def test_a_run_stopped_by_a_callback_is_saved_and_resumes_bit_for_bit(plain: tx.Result, tmp_path: Path) -> None:
     stopped = tx.train(
-        RUN, run_dir=tmp_path / "run", checkpoint_seconds=1e6, quiet=True, callbacks=[lambda i: i.number == 2]
+        RUN, run_dir=tmp_path / "run", checkpoint_seconds=1e6, quiet=True, callbacks=lambda i: i.number == 2
     )
     assert [record[STEP] for record in stopped.records] == [64, 128]
     assert "2 seeds, 128 steps" in repr(stopped)

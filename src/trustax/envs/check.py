@@ -42,12 +42,19 @@ class Finding:
     seen: str
     advice: str = ""
 
+    def __str__(self) -> str:
+        advice = f" → {self.advice}" if self.advice else ""
+        return f"{MARKS[self.verdict][0]} {self.subject}: {self.seen}{advice}"
+
 
 def check(env: Environment) -> list[Finding]:
     """Play random actions in two copies of an environment for each of two seeds, and judge the results.
 
-    >>> {finding.verdict for finding in check("CartPole-v1")}
+    >>> findings = check("CartPole-v1")
+    >>> {finding.verdict for finding in findings}
     {'good'}
+    >>> print(findings[1])
+    ✓ actions: one of 2 choices
     """
     env = with_engine(env)
     engine = engine_of(env)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from trustax.errors import TrustaxError
 from trustax.networks.actor_critic import Architecture
 from trustax.settings import CheckedSettings, setting
 from trustax.types import EnvSpec
@@ -22,6 +23,11 @@ class NetworkSettings(CheckedSettings):
     """Normalize the input of each activation over its features (mlp)."""
     shared_torso: bool = False
     """Let actor and critic share their hidden layers (mlp); image networks always do."""
+
+    def __post_init__(self) -> None:
+        if callable(self.network):
+            raise TrustaxError('network must be a name; give your factory one: register_network("mine", factory)')
+        super().__post_init__()
 
 
 def architecture_of(
