@@ -265,7 +265,7 @@ KINDS = {
     bool: Kind("True or False", lambda value: value if isinstance(value, bool) else None),
     int: Kind("a whole number", _whole_number),
     float: Kind("a number", _number),
-    str: Kind("a text", lambda value: value if isinstance(value, str) else None),
+    str: Kind("a string", lambda value: value if isinstance(value, str) else None),
     tuple[int, ...]: Kind("a tuple of whole numbers", _whole_numbers),
     tuple[float, ...]: Kind("a tuple of numbers", _numbers),
 }

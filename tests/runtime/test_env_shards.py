@@ -109,7 +109,7 @@ def test_environments_are_divided_over_processes(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_divided_is_named() -> None:
-    with pytest.raises(tx.TrustaxError, match="num_envs is 4, which env_shards = 3 does not divide"):
+    with pytest.raises(tx.TrustaxError, match="num_envs is 4, which is not a multiple of env_shards = 3"):
         run_of("ppo", env_shards=3)
     with pytest.raises(tx.TrustaxError, match="each of the 2 devices has only 2 samples"):
         tx.Run(algorithm=tx.PPO(num_minibatches=4), env_id="CartPole-v1", num_envs=2, horizon=2, env_shards=2)

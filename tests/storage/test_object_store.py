@@ -143,7 +143,7 @@ def test_a_run_that_is_not_resumed_needs_an_empty_place(url: str) -> None:
     assert StoredRun(url).take_lease().number == 2  # no attempt gets the number of another
     with pytest.raises(TrustaxError, match="there is no run with a checkpoint"):
         local_copy(url)
-    with pytest.raises(TrustaxError, match="names no folder in a store"):
+    with pytest.raises(TrustaxError, match="is not a folder in a store"):
         Mirror("s3://").__enter__()
 
 
@@ -175,7 +175,7 @@ def test_a_store_that_replaces_objects_silently_is_named(
 
     monkeypatch.setattr(type(run._files), "open", without_exclusive_creation)
     assert (run.take_lease().number, run.take_lease().number) == (1, 2)
-    assert f"{run.url} cannot refuse to replace an object" in capsys.readouterr().err
+    assert f"{run.url} has no conditional writes" in capsys.readouterr().err
 
 
 def test_names_of_objects_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:

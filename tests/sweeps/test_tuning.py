@@ -225,7 +225,7 @@ def test_a_finished_study_gives_a_table_a_picture_and_settings(study_folder: Pat
     [
         ("learning_rat = 1", "settings.toml: ppo has no setting 'learning_rat'; did you mean learning_rate"),
         ("horizon = 0", "settings.toml: horizon must be at least 1, not 0"),
-        ("env_id = 3", "settings.toml: env_id must be a text, not 3"),
+        ("env_id = 3", "settings.toml: env_id must be a string, not 3"),
         ("horizon =", "settings.toml is not a TOML file"),
     ],
 )

@@ -27,7 +27,7 @@ def writer_for(path: Path) -> Callable[[Path, Iterable[Image.Image], float], Non
         from imageio_ffmpeg import get_ffmpeg_exe
     except ImportError:
         raise TrustaxError(
-            'an .mp4 needs imageio-ffmpeg: pip install "trustax[record]"; a .gif needs nothing'
+            'an .mp4 needs imageio-ffmpeg: pip install "trustax[record]"; a .gif needs no extra'
         ) from None
     return partial(_write_mp4, program=get_ffmpeg_exe())
 

@@ -123,8 +123,8 @@ class Group:
         if self.divides_envs:
             if run.env_shards % self.num_processes:
                 raise TrustaxError(
-                    f"env_shards is {run.env_shards}, which num_processes = {self.num_processes} does not divide; each "
-                    "process needs the same number of devices"
+                    f"env_shards is {run.env_shards}, which is not a multiple of num_processes = {self.num_processes}; "
+                    "each process needs the same number of devices"
                 )
             return run
         if self.num_processes > run.num_seeds:

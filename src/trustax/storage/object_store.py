@@ -115,7 +115,10 @@ class StoredRun:
                 with self._files.open(target, "xb") as file:
                     file.write(content)
             except (NotImplementedError, ValueError, TypeError):
-                print(f"{self.url} cannot refuse to replace an object: never train this run twice", file=sys.stderr)
+                print(
+                    f"{self.url} has no conditional writes: never train this run in two processes at once",
+                    file=sys.stderr,
+                )
                 if self._files.exists(target):
                     return False
                 self._files.pipe_file(target, content)
@@ -198,7 +201,7 @@ def copy_to_store(path: Path, url: str) -> None:
 def _connect(url: str) -> tuple[Any, str]:
     """The file system of a URL and the path in it."""
     if not url.partition("://")[2]:
-        raise TrustaxError(f"{url} names no folder in a store; for example s3://bucket/runs/x does")
+        raise TrustaxError(f"{url} is not a folder in a store; write it like s3://bucket/runs/x")
     try:
         from fsspec.core import url_to_fs
     except ImportError:

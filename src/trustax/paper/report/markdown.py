@@ -15,15 +15,16 @@ from trustax.storage.atomic import write_atomic
 FIGURES_FOLDER = "figures"
 
 INTRODUCTION = """\
-# Reproduction: ours beside the paper's
+# Reproduction of the paper
 
-Made from `results/` by `trustax report results --output docs/reproduction.md`. `trustax reproduce NAME` runs what a
-part still lacks; `trustax report results` writes the same as an interactive page.
+`trustax report results --output docs/reproduction.md` writes this page from the files in `results/`, and `trustax
+report results` writes it as an interactive HTML page. `trustax reproduce NAME` runs what is missing in a table or
+figure.
 
-Two protocols, two sets of results. **paper**: a time limit counts as a termination, as in the paper's code base.
-**bootstrapped**: the value of what would have followed it counts, as it should. *matches*: the 95 % intervals of
-our mean and the paper's overlap; *short*: trained for fewer steps than in the paper; *not run*: no result yet. What the
-paper leaves open about MCPO, and what we chose: [fidelity.md](fidelity.md).
+There are results under two protocols. **paper**: a time limit counts as a termination, as in the paper's code base.
+**bootstrapped**: an episode that reaches its time limit bootstraps from the value of its last observation. *matches*:
+the 95 % intervals of our mean and the paper's overlap; *short*: trained for fewer steps than in the paper; *not run*:
+no result yet. [fidelity.md](fidelity.md) says what the paper leaves open about MCPO, and what we chose.
 """
 
 
