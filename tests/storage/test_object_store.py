@@ -107,7 +107,7 @@ def test_a_run_whose_last_copy_fails_stays_on_the_disk(url: str, monkeypatch: py
     write_checkpoint(mirror.folder, 8)
     with pytest.raises(StoreError, match=f"the network is down; the run is in {mirror.folder}: resume it there"):
         mirror.__exit__(None, None, None)
-    mirror._remove()
+    mirror._scratch.remove()
 
 
 def test_files_that_a_run_deletes_are_deleted_in_the_store_and_others_are_copied_at_the_end(url: str) -> None:

@@ -4,12 +4,8 @@ Training itself only uses the local folder. If the run continues on another mach
 store. Loading, saving and all checks of files are the same as without a store.
 """
 
-import atexit
-import shutil
 import sys
-import tempfile
 import time
-import uuid
 from pathlib import Path
 from types import TracebackType
 
@@ -20,6 +16,7 @@ from trustax.storage.journal import METRICS_FILE
 from trustax.storage.lease import is_lease
 from trustax.storage.manifest import MANIFEST
 from trustax.storage.object_store import StoredRun, StoreError, StoreLease, is_url
+from trustax.storage.scratch import ScratchFolder
 from trustax.storage.tensorboard import FOLDER as TENSORBOARD
 
 Files = dict[str, tuple[int, int]]
@@ -40,7 +37,8 @@ class Mirror:
 
     def __init__(self, run_dir: str | Path | None, resume: bool = True) -> None:
         self.url = str(run_dir).rstrip("/") if is_url(run_dir) else None
-        self.folder = None if run_dir is None else Path(run_dir) if self.url is None else _temporary_folder(self.url)
+        self._scratch = ScratchFolder(_name(self.url or ""))
+        self.folder = None if run_dir is None else Path(run_dir) if self.url is None else self._scratch.folder
         self._resume = resume
         self._run: StoredRun | None = None
         self._lease: StoreLease | None = None
@@ -57,9 +55,8 @@ class Mirror:
         if not self._resume and not self._run.is_empty():
             raise TrustaxError(f"{self.url} already holds a run; resume it or choose another folder")
         lease = self._run.take_lease()
-        # The records of a result are read from the folder until the process ends.
-        atexit.register(self._remove)
         try:
+            self._scratch.create()  # the records of a result are read from it until the process ends
             self._run.download(self.folder)
         except BaseException:
             lease.release()
@@ -87,12 +84,8 @@ class Mirror:
         """The error of the last copy. If the store failed, the files stay on the disk, and the error says where."""
         if not isinstance(problem, StoreError):
             return problem
-        atexit.unregister(self._remove)
+        self._scratch.keep()
         return StoreError(f"{problem}; the run is in {self.folder}: resume it there, or resume {self.url} again")
-
-    def _remove(self) -> None:
-        if self.folder is not None:
-            shutil.rmtree(self.folder.parent, ignore_errors=True)
 
     def checkpoint(self) -> None:
         """Copy what has changed, in at most a twentieth of the time. TensorBoard's files are copied at the end."""
@@ -134,16 +127,15 @@ def local_copy(path: str | Path) -> Path:
     if not is_url(path):
         return Path(path)
     url = str(path).rstrip("/")
-    folder = _temporary_folder(url)
-    atexit.register(shutil.rmtree, folder.parent, ignore_errors=True)
-    if StoredRun(url).download(folder) is None:
+    scratch = ScratchFolder(_name(url))
+    scratch.create()
+    if StoredRun(url).download(scratch.folder) is None:
         raise TrustaxError(f"there is no run with a checkpoint at {url}")
-    return folder
+    return scratch.folder
 
 
-def _temporary_folder(url: str) -> Path:
-    """A new path for the copy of a run on the local disk."""
-    return Path(tempfile.gettempdir()) / f"trustax-{uuid.uuid4().hex}" / url.rpartition("/")[2]
+def _name(url: str) -> str:
+    return url.rpartition("/")[2]
 
 
 def _files(folder: Path) -> Files:
