@@ -90,17 +90,18 @@ def test_a_run_with_divided_environments_resumes_exactly(tmp_path: Path) -> None
 
 @pytest.mark.engines
 def test_environments_are_divided_over_processes(tmp_path: Path) -> None:
-    """Two processes with one device each, of which one is killed; then one with two: as one alone."""
+    """Two processes with one device each, of which first one and then the other is killed; then one with two."""
     options = ("--num-envs", "4", "--env-shards", "2", "--total-timesteps", str(32 * NUM_ITERATIONS))
     alone, together = tmp_path / "alone", tmp_path / "together"
     reference = start_processes(alone, 1, *options)
-    pause = Pause(tmp_path / "paused")
-    processes = start_processes(together, 2, *options, pauses={1: pause})
-    pause.wait_for(processes[1])
-    processes[1].kill()
-    codes, errors = finish(processes)
-    assert codes == [75, -signal.SIGKILL]
-    assert f"process 1 on {socket.gethostname()} has died" in errors[0].splitlines()[-1]
+    for victim, survivor in ((0, 1), (1, 0)):
+        pause = Pause(tmp_path / f"paused.{victim}")
+        processes = start_processes(together, 2, *options, "--resume", pauses={victim: pause})
+        pause.wait_for(processes[victim])
+        processes[victim].kill()
+        codes, errors = finish(processes)
+        assert (codes[victim], codes[survivor]) == (-signal.SIGKILL, 75)
+        assert f"process {victim} on {socket.gethostname()} has died" in errors[survivor].splitlines()[-1]
     assert 0 < num_records(together) < NUM_ITERATIONS
     assert finish(start_processes(together, 1, *options, "--resume"))[0] == [0]
     assert finish(reference)[0] == [0]

@@ -72,7 +72,10 @@ def make_with_workers(env: Environment, seeds: Sequence[int], num_envs: int, wor
 def make_for_training(
     env: Environment, seeds: Sequence[int], num_envs: int, workers: Workers, restarts: bool
 ) -> CompiledEnvironment | HostEnvironment:
-    """Make the environments of a run, in worker processes if it has any; `restarts` says whether they must restart."""
+    """Make the environments of a run, in worker processes if it has any; `restarts` says whether they must restart.
+
+    An engine with `restarts_compiled = False` makes environments that cannot restart in their compiled form.
+    """
     if workers.number:
         return make_with_workers(env, seeds, num_envs, workers)
     return make(env, seeds, num_envs, compiled=not restarts or getattr(resolve(env)[0], "restarts_compiled", True))

@@ -1,9 +1,8 @@
 """The processes of a run: each trains its own learners, and all of them take every decision together."""
 
 import dataclasses
-import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +12,9 @@ from trustax import __version__
 from trustax.errors import TrustaxError
 from trustax.run import Run, settings_of
 from trustax.runtime.connecting import connect, parse_address
+from trustax.runtime.jax_processes import jax_processes
 from trustax.runtime.link import Link
 from trustax.settings import per_learner_values
-
-NEVER = 10**6
-"""Seconds after which JAX may believe that a process has died."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,39 +159,5 @@ def joined(distributed: Distributed | None, run: Run) -> Iterator[Group]:
     settings = settings_of(run, without=()) | {"trustax version": __version__, "jax version": jax.__version__}
     with connect(coordinator, number, process, settings) as link:
         group = Group(number, process, link, divides_envs)
-        if divides_envs:
-            _start_jax(parse_address(coordinator)[0], group)
-        yield group
-        if divides_envs:
-            _stop_jax(group)
-
-
-def _start_jax(host: str, group: Group) -> None:
-    """Start JAX in all processes, so that one program can run on the devices of all of them.
-
-    The link notices processes that die. JAX's own detection is turned off: it would end the others with a fatal error.
-    """
-    with socket.create_server(("", 0)) as server:
-        port = group.gather(server.getsockname()[1])[0]
-    jax.config.update("jax_enable_recoverability", True)
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    try:
-        jax.distributed.initialize(
-            f"{host}:{port}",
-            group.num_processes,
-            group.process_id,
-            cluster_detection_method="deactivate",
-            heartbeat_timeout_seconds=NEVER,
-        )
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())[:200]
-        raise TrustaxError(f"JAX cannot start in {group.num_processes} processes: {reason}") from error
-
-
-def _stop_jax(group: Group) -> None:
-    """Leave JAX's service, which process 0 has, before it ends."""
-    if not group.is_first:
-        jax.distributed.shutdown()
-    group.gather(None)
-    if group.is_first:
-        jax.distributed.shutdown()
+        with jax_processes(parse_address(coordinator)[0], group) if divides_envs else nullcontext():
+            yield group
