@@ -1,11 +1,11 @@
 """Settings of the documentation site: `make docs` builds it into docs/_build/html."""
 
+import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
-
-from jupyter_client.connect import ConnectionFileMixin
 
 import trustax
 
@@ -31,7 +31,13 @@ nb_execution_in_temp = True
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_merge_streams = True
-ConnectionFileMixin.transport.default_value = "ipc"  # over TCP, each kernel prints a warning
+
+# Each kernel would print a warning about its connection, so kernels only print errors.
+kernel_settings = TemporaryDirectory()
+profile = Path(kernel_settings.name) / "profile_default"
+profile.mkdir()
+(profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n")
+os.environ["IPYTHONDIR"] = kernel_settings.name
 
 default_role = "code"
 autodoc_member_order = "bysource"
