@@ -2,6 +2,7 @@
 
 const ZOOMING = "Drag over a part of the chart to zoom in; double-click to show everything again.";
 const SHORTEST_DRAG = 8;
+const NARROW = 500; // pixels, too few for a long list of values
 
 function follow(place, chart, area, scales) {
   const tip = element("div", { class: "tip", hidden: true });
@@ -55,10 +56,12 @@ function select(box, area, from, to) {
 
 // Shows the values at the pointer in a box beside it.
 function tell(place, tip, cursor, area, scales, [x, y]) {
-  const found = place.data.flatMap((trace) => nearest(trace, scales, x, place.closest ? y : null));
+  const isLong = place.data.filter(({ kind }) => kind !== "band").length > 4;
+  const single = place.closest || (isLong && place.clientWidth < NARROW);
+  const found = place.data.flatMap((trace) => nearest(trace, scales, x, single ? y : null));
   if (found.length === 0) return;
   const best = found.reduce((least, one) => (one.distance < least.distance ? one : least));
-  const shown = place.closest ? [best] : found.filter(({ at }) => Math.abs(at - best.at) <= SHORTEST_DRAG);
+  const shown = single ? [best] : found.filter(({ at }) => Math.abs(at - best.at) <= SHORTEST_DRAG);
   tip.replaceChildren(
     element("p", {}, `${count(Math.round(best.trace.x[best.index]))} ${place.axes.x.title}`),
     ...shown.map(({ trace, index }) => element("p", {}, swatch(trace), trace.name, " ", element("b", {}, trace.says(index)))),
