@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import trustax as tx
+from tests.storage.test_loggers import curve
 from trustax.ops.metrics import RETURN, STEP
 from trustax.runtime.callbacks import Callbacks, callback_from_text
 
@@ -59,8 +60,11 @@ class Recorder:
 
 
 def test_callbacks_are_called_in_order_and_change_no_number(plain: tx.Result, tmp_path: Path) -> None:
+    def log(iteration: tx.Iteration) -> None:
+        iteration.log({"mine/number": iteration.number, "mine/seeds": np.array([0.0, iteration.number])})
+
     recorder, seen = Recorder(), []
-    callbacks = [recorder, seen.append, tx.Evaluate(interval=2, episodes=2), tx.KeepAgents(every=128)]
+    callbacks = [recorder, seen.append, tx.Evaluate(interval=2, episodes=2), tx.KeepAgents(every=128), log]
     result = tx.train(RUN, run_dir=tmp_path / "run", checkpoint_seconds=1e6, quiet=True, callbacks=callbacks)
     assert recorder.calls == [
         ("start", 0),
@@ -79,10 +83,32 @@ def test_callbacks_are_called_in_order_and_change_no_number(plain: tx.Result, tm
     assert len(json.loads(lines[0])["returns"]) == 2
     best = max(max(json.loads(line)["returns"]) for line in lines)
     assert callbacks[2].best == best
+    folder = tmp_path / "run" / "tensorboard"
+    assert curve(folder, "mine/number") == [(64, 1.0), (128, 2.0), (192, 3.0), (256, 4.0)]
+    assert curve(folder, "mine/seeds_std") == [(64, 0.5), (128, 1.0), (192, 1.5), (256, 2.0)]
+    for learner in range(2):
+        returns = [(json.loads(line)["step"], json.loads(line)["returns"][learner]) for line in lines]
+        assert curve(folder / f"seed_{learner}", "eval/mean_reward") == returns
+        assert curve(folder / f"seed_{learner}", "eval/mean_ep_length") == returns  # CartPole pays 1 a step
     assert tx.load(tmp_path / "run" / "best.agent").spec == tx.load(tmp_path / "run").spec
     kept = sorted(path.relative_to(tmp_path / "run" / "agents") for path in (tmp_path / "run").glob("agents/*/*"))
     assert [str(path) for path in kept[:2]] == ["step_000000000128/seed_0.agent", "step_000000000128/seed_1.agent"]
     assert len(kept) == 4
+
+
+def test_only_numbers_can_be_logged(plain: tx.Result) -> None:
+    logged: list[Any] = []
+    iteration = tx.Iteration(RUN, 1, [{STEP: 64, RETURN: [1.0, 2.0]}], plain.state, log_record=logged.append)
+    iteration.log({"a": np.float32(1), "b": (1, float("nan")), "c": None, "d": jax.numpy.ones(2)})
+    assert logged == [{STEP: 64, "a": 1.0, "b": [1.0, None], "c": None, "d": [1.0, 1.0]}]
+    for value in ("3", ["3", "4"], {1.0}, [[1.0], [2.0]], [1.0, [2.0]], 10**400):
+        with pytest.raises(tx.TrustaxError, match=r"^mine cannot be logged: expected a number or a list with .*$"):
+            iteration.log({"mine": value})
+    with pytest.raises(tx.TrustaxError, match="mine cannot be logged: expected one number for each of the 2 learners"):
+        iteration.log({"mine": [1.0, 2.0, 3.0]})
+    with pytest.raises(tx.TrustaxError, match="the name must be a string that no metric of the run has"):
+        iteration.log({RETURN: 1.0})
+    assert len(logged) == 1
 
 
 def test_a_run_stopped_by_a_callback_is_saved_and_resumes_bit_for_bit(plain: tx.Result, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 import trustax as tx
 from tests.pausing import Pause
 from tests.runtime.threads import free_port, in_threads
+from tests.storage.test_loggers import curve
 from trustax.runtime.distributed import Distributed, Group
 from trustax.storage.arrays import read_arrays
 from trustax.storage.history import newest_valid
@@ -154,7 +155,6 @@ def test_callbacks_stop_all_processes_after_the_same_iteration(tmp_path: Path) -
             total_timesteps=128,
             run_dir=tmp_path,
             quiet=True,
-            loggers=[],
             callbacks=[stop, evaluate, tx.KeepAgents(every=32)],
             distributed=distributed,
         )
@@ -166,6 +166,9 @@ def test_callbacks_stop_all_processes_after_the_same_iteration(tmp_path: Path) -
     assert len(first.records[-1]["rollout/ep_rew_mean"]) == 2
     evaluation = json.loads((tmp_path / "evaluations.jsonl").read_text())
     assert (evaluation["step"], len(evaluation["returns"])) == (32, 2)
+    for seed in range(2):  # logged once, by process 0
+        logged = curve(tmp_path / "tensorboard" / f"seed_{seed}", "eval/mean_reward")
+        assert logged == [(32, evaluation["returns"][seed])]
     assert {path.name for path in (tmp_path / "agents").glob("*/*")} == {f"seed_{seed}.agent" for seed in range(2)}
     agents = [[result.agent(learner) for learner in range(2)] for result in (first, second)]
     for mine, other in zip(*agents, strict=True):

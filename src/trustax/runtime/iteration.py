@@ -1,12 +1,15 @@
 """One iteration of training, as callers and callbacks see it."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from trustax.agent import Agent
+from trustax.errors import TrustaxError
 from trustax.networks import Policy
 from trustax.ops.metrics import STEP, Record
 from trustax.run import Run
@@ -38,6 +41,8 @@ class Iteration:
     """the policies that collected the rollout, on the host; None if no metrics are traced"""
     group: Group = field(default_factory=Group, repr=False)
     """the processes of a distributed run"""
+    log_record: Callable[[Record], Any] = field(default=lambda record: None, repr=False)
+    """sends a record to the loggers of the run"""
 
     @property
     def record(self) -> Record:
@@ -61,3 +66,39 @@ class Iteration:
     def agent(self, learner: int = 0, policy: str = "policy") -> Agent:
         """The current agent of a learner, given by its index. `policy="virtual"` returns MCPO's ψ instead of θ."""
         return agent_of(self.run, as_dict(self.state), learner, policy, self.learners.start)
+
+    def log(self, metrics: Mapping[str, Any]) -> None:
+        """Send metrics to the loggers of the run, at the step of this iteration.
+
+        Each value is a number, or a list with one number for each learner of the run, whose mean and spread TensorBoard
+        then shows; None or NaN means that there is no value. The run's own metrics and `metrics.jsonl` do not change.
+        In a distributed run, process 0 logs.
+        """
+        checked = {name: self._check_metric(name, value) for name, value in metrics.items()}
+        self.log_record({STEP: self.timesteps} | checked)
+
+    def _check_metric(self, name: str, value: Any) -> float | list[float | None] | None:
+        if not isinstance(name, str) or not name or name in self.record:
+            raise TrustaxError(f"{name!r} cannot be logged: the name must be a string that no metric of the run has")
+        try:
+            if np.ndim(value) == 0:
+                return _number(value)
+            metric = [_number(one) for one in value]
+        except (TypeError, ValueError, OverflowError):
+            text = " ".join(repr(value).split())[:80]
+            raise TrustaxError(
+                f"{name} cannot be logged: expected a number or a list with one number per learner, not {text}"
+            ) from None
+        if len(metric) != self.run.num_seeds:
+            raise TrustaxError(
+                f"{name} cannot be logged: expected one number for each of the {self.run.num_seeds} learners, not "
+                f"{len(metric)} numbers"
+            )
+        return metric
+
+
+def _number(value: Any) -> float | None:
+    """A value as a number that loggers take; None if it is not finite."""
+    if isinstance(value, str | bytes) or np.ndim(value):
+        raise TypeError
+    return None if value is None or not math.isfinite(value) else float(value)

@@ -167,6 +167,7 @@ class TrainingLoop:
             result.series,
             old_policy,
             self.group.of_learners,
+            self._log.log,
         )
 
     def _record(self, result: StepResult, number: int, elapsed: float) -> bool:

@@ -46,6 +46,11 @@ class RunLog:
         self.terminal.update(self.records[-1])
         return None
 
+    def log(self, record: Record) -> None:
+        """Send metrics that are not part of the run's records, such as those of callbacks, to the loggers."""
+        if self._is_first:
+            self._loggers.log(record)
+
     def sync(self) -> None:
         """Wait until all records are on the disk."""
         self._journal.sync()

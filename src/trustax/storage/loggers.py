@@ -25,7 +25,10 @@ class Logger(Protocol):
         ...
 
     def log(self, record: Record) -> None:
-        """Log the metrics of one iteration: numbers, None, or lists with one number per seed."""
+        """Log metrics: numbers, None, or lists with one number per seed; `time/total_timesteps` is their step.
+
+        Each iteration has one record with all its metrics. What a callback logs follows in records of its own.
+        """
         ...
 
     def close(self) -> None: ...

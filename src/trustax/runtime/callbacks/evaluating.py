@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 BEST_AGENT = "best.agent"
 EVALUATIONS_FILE = "evaluations.jsonl"
+MEAN_REWARD, MEAN_LENGTH = "eval/mean_reward", "eval/mean_ep_length"
+"""The names of Stable-Baselines3."""
 
 
 @dataclass(kw_only=True)
 class Evaluate(CheckedSettings):
     """Evaluate every learner at regular intervals, in separate environments, and save the best agent.
 
-    Each evaluation is a line of `evaluations.jsonl` in the run's folder. The agent with the highest mean return is
-    saved there as `best.agent`, which `trustax.load` reads.
+    The loggers of the run get the mean return and the mean length of each learner's episodes as `eval/mean_reward` and
+    `eval/mean_ep_length`. Each evaluation is a line of `evaluations.jsonl` in the run's folder. The agent with the
+    highest mean return is saved there as `best.agent`, which `trustax.load` reads.
     """
 
     interval: int = setting(10, minimum=1)
@@ -65,9 +68,10 @@ class Evaluate(CheckedSettings):
             evaluate(agent, env, self.episodes, not self.stochastic, iteration.run.seeds[learner])
             for learner, agent in agents.items()
         ]
-        parts = iteration.group.gather([float(result.returns.mean()) for result in results])
-        means = [mean for part in parts for mean in part]
+        own = [(float(result.returns.mean()), float(result.lengths.mean())) for result in results]
+        means, lengths = map(list, zip(*(one for part in iteration.group.gather(own) for one in part), strict=True))
         self.evaluations.append({"step": iteration.timesteps, "returns": means})
+        iteration.log({MEAN_REWARD: means, MEAN_LENGTH: lengths})
         if iteration.run_dir is None:
             return
         if iteration.group.is_first:
