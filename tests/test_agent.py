@@ -36,6 +36,7 @@ def trained(env: Any, kind: type = tx.MCPO, **settings: Any) -> tx.Result:
         {"activation": "softmax"},
         {"layer_norm": "yes"},
         {"hidden_sizes": 8},
+        {"env_id": ["CartPole-v1"]},
         {"spec": {"observation_shape": ["x"], "actions": {"count": 2, "start": 0}, "observation_dtype": "float32"}},
         {"spec": {"observation_shape": [3], "actions": {"count": "2", "start": 0}, "observation_dtype": "float32"}},
         {"spec": {"observation_shape": [3], "actions": {"counts": [], "starts": []}, "observation_dtype": "float32"}},
@@ -212,6 +213,23 @@ def test_every_episode_of_an_evaluation_counts_once(env: str) -> None:
     result = tx.evaluate(agent, env, num_episodes=5, max_envs=2)
     assert len(result.returns) == 5
     np.testing.assert_array_equal(result.returns, result.lengths)  # CartPole pays 1 a step
+
+
+def test_an_agent_is_evaluated_on_the_environment_that_trained_it(tmp_path: Path) -> None:
+    agent = trained("CartPole-v1").agent()
+    agent.save(tmp_path / "one.agent")
+    loaded = tx.load(tmp_path / "one.agent")
+    for mine in (agent, loaded, tx.load("zoo:ppo/CartPole-v1")):
+        assert mine.env_id == "CartPole-v1"
+    expected = tx.evaluate(agent, "CartPole-v1", num_episodes=2)
+    np.testing.assert_array_equal(tx.evaluate(loaded, num_episodes=2).returns, expected.returns)
+    for env_id, reason in (
+        (None, "does not know"),
+        ("my_module:Mine-v0", "imports a module"),
+        ("Mine", "is not an id"),
+    ):
+        with pytest.raises(tx.TrustaxError, match=rf"^evaluate needs an environment, .*{reason}.*$"):
+            tx.evaluate(tx.Agent(agent.policy, env_id=env_id))
 
 
 def test_an_agent_is_not_evaluated_on_other_observations() -> None:

@@ -33,6 +33,7 @@ KIND = "agent"
 MAX_LAYERS = 100
 """Files with more hidden layers are refused: each costs 20 ms before any array is read."""
 WITHOUT_CRITIC = "without_critic"
+ENV_ID = "env_id"
 
 
 class Agent:
@@ -47,9 +48,13 @@ class Agent:
     True
     """
 
-    def __init__(self, policy: Policy, statistics: RunningStatistics | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, policy: Policy, statistics: RunningStatistics | None = None, seed: int = 0, env_id: str | None = None
+    ) -> None:
         self.policy = policy
         self.statistics = statistics
+        self.env_id = env_id
+        """The environment of the run that trained the agent, if it is known."""
         self._key = jax.random.key(seed)
         self._num_calls = 0
 
@@ -148,6 +153,8 @@ class Agent:
             "shared_torso": architecture.shared_torso,
             "normalized": self.statistics is not None,
         }
+        if self.env_id is not None:
+            header |= {ENV_ID: self.env_id}
         if not with_critic:
             header |= {WITHOUT_CRITIC: True}
         policy = self.policy if with_critic else self.policy.without_critic()
@@ -203,13 +210,15 @@ def load_agent(path: str | Path) -> Agent:
         raise CheckpointError(folder, f"holds no agent: {error}") from error
     tree = checkpoint.load(folder, template)
     policy = tree["policy"].with_zero_critic() if header.get(WITHOUT_CRITIC) else tree["policy"]
-    return Agent(policy, tree["statistics"])
+    return Agent(policy, tree["statistics"], env_id=header.get(ENV_ID))
 
 
 def _template(header: dict[str, Any]) -> dict[str, Any]:
     """The pytree of an agent with this header, with shapes in place of arrays."""
     if header["kind"] != KIND:
         raise ValueError(f"it holds a {header['kind']}")
+    if not isinstance(header.get(ENV_ID), str | None):
+        raise ValueError(f"{ENV_ID} is not a string")
     spec = spec_from_json(header["spec"])
     architecture = architecture_of(_network_settings(header), spec)
     statistics = partial(RunningStatistics.init, spec.observation_shape) if header["normalized"] else lambda: None

@@ -6,6 +6,7 @@ import numpy as np
 
 from trustax.agent import Agent
 from trustax.envs import Environment, make
+from trustax.envs.engines import imports_module, is_known
 from trustax.errors import TrustaxError
 
 EVALUATION_SEED = 10_000
@@ -31,7 +32,7 @@ class EvaluationResult:
 
 def evaluate(
     agent: Agent,
-    env: Environment,
+    env: Environment | None = None,
     num_episodes: int = 10,
     deterministic: bool = True,
     seed: int = 0,
@@ -39,8 +40,10 @@ def evaluate(
 ) -> EvaluationResult:
     """Run complete episodes and return their returns and lengths.
 
+    Without `env`, the environment is the one that the agent was trained on, if the agent knows its id.
     Every environment runs a fixed number of episodes: taking those that finish first would favor short ones.
     """
+    env = _environment_of(agent) if env is None else env
     if num_episodes < 1:
         raise TrustaxError(f"num_episodes must be at least 1, not {num_episodes}")
     num_envs = min(num_episodes, max_envs)
@@ -72,3 +75,17 @@ def evaluate(
     # Some environments report success only when it is true.
     reported = any(success is not None for success in successes)
     return EvaluationResult(np.array(returns), np.array(lengths), np.array(successes, bool) if reported else None)
+
+
+def _environment_of(agent: Agent) -> str:
+    """The id of the environment that trained the agent; an id in a file must not cause the import of a module."""
+    env_id = agent.env_id
+    if env_id is None:
+        reason = "the agent does not know which one it was trained on"
+    elif imports_module(env_id):
+        reason = f"the agent was trained on {env_id!r}, which imports a module"
+    elif not is_known(env_id):
+        reason = f"the agent was trained on {env_id!r}, which is not an id that can be made"
+    else:
+        return env_id
+    raise TrustaxError(f"evaluate needs an environment, for example tx.evaluate(agent, 'CartPole-v1'): {reason}")

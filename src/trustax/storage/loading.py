@@ -33,12 +33,21 @@ def load(path: Path | str, learner: int = 0, policy: str = "policy") -> Agent:
     if is_address(path):
         with downloaded(path) as copy:
             return load_agent(copy)
-    folder = entry(str(path).removeprefix(SCHEME)).folder if str(path).startswith(SCHEME) else local_copy(path)
+    if str(path).startswith(SCHEME):
+        return _load_from_zoo(str(path).removeprefix(SCHEME))
+    folder = local_copy(path)
     if not folder.exists():
         raise TrustaxError(f"there is no agent at {folder}")
     if not (folder / RUN_FILE).exists():
         return load_agent(folder)
     return _load_from_run(folder, learner, policy)
+
+
+def _load_from_zoo(name: str) -> Agent:
+    found = entry(name)
+    agent = load_agent(found.folder)
+    agent.env_id = found.result["run"]["env_id"]
+    return agent
 
 
 def _load_from_run(folder: Path, learner: int, policy: str) -> Agent:
@@ -85,7 +94,7 @@ def agent_of(run: Run, state: Any, learner: int, policy: str, first: int = 0) ->
         ),
         (policies[policy], state["observer"].observation_statistics),
     )
-    return Agent(chosen, statistics, seed=run.seeds[learner])
+    return Agent(chosen, statistics, run.seeds[learner], run.env_id)
 
 
 def as_dict(state: RunState) -> dict[str, Any]:
