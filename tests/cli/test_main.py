@@ -199,7 +199,7 @@ def test_an_existing_run_is_not_overwritten(tmp_path: Path, capsys: pytest.Captu
     assert run(command, capsys)[0] == 0
     code, _, err = run(command, capsys)
     assert code == 2
-    assert "already holds a run; resume it or choose another folder" in err
+    assert "already holds a run; resume it with resume=True (--resume) or choose another folder" in err
     assert run(f"{command} --resume", capsys)[0] == 0
 
 

@@ -119,7 +119,7 @@ def test_what_cannot_be_divided_is_named() -> None:
         tx.train(tx.TRPO(hidden_sizes=(4,)), "CartPole-v1", **small)
     with pytest.raises(tx.TrustaxError, match="gymnasium:CartPole-v1 is not"):
         tx.train(tx.PPO(hidden_sizes=(4,)), "gymnasium:CartPole-v1", **small)
-    with pytest.raises(tx.TrustaxError, match=r"env_shards is 8, but there are \d device"):
+    with pytest.raises(tx.TrustaxError, match=r"env_shards is 8, but the number of devices is \d"):
         tx.train(tx.PPO(hidden_sizes=(4,)), "CartPole-v1", **small)
 
 

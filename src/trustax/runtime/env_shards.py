@@ -45,8 +45,8 @@ def check_env_shards(run: Run, environment: CompiledEnvironment | HostEnvironmen
     available = jax.local_device_count() * num_processes
     if available < run.env_shards:
         raise TrustaxError(
-            f"env_shards is {run.env_shards}, but there are {available} devices; with fewer devices this would be "
-            "another run"
+            f"env_shards is {run.env_shards}, but the number of devices is {available}; with fewer devices this would "
+            "be another run"
         )
 
 

@@ -53,7 +53,9 @@ class Mirror:
             return self
         self._run = StoredRun(self.url)
         if not self._resume and not self._run.is_empty():
-            raise TrustaxError(f"{self.url} already holds a run; resume it or choose another folder")
+            raise TrustaxError(
+                f"{self.url} already holds a run; resume it with resume=True (--resume) or choose another folder"
+            )
         lease = self._run.take_lease()
         try:
             self._scratch.create()  # the records of a result are read from it until the process ends

@@ -19,7 +19,9 @@ def open_folder(folder: Path, run: Run, resume: bool) -> Path | None:
     try:
         if (folder / RUN_FILE).exists():
             if not resume:
-                raise TrustaxError(f"{folder} already holds a run; resume it or choose another folder")
+                raise TrustaxError(
+                    f"{folder} already holds a run; resume it with resume=True (--resume) or choose another folder"
+                )
             _check_same_run(read_run(folder), run, folder)
             saved = _newest_checkpoint(folder, run)
             _check_total_timesteps(folder, run, saved)
