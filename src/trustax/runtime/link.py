@@ -95,6 +95,7 @@ class Link:
         self._process_id = process_id
         self._peers = sorted(peers, key=lambda peer: peer.process_id)
         self._loss: Loss | None = None
+        self._lost = threading.Event()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="link", daemon=True)
         self._thread.start()
@@ -143,7 +144,7 @@ class Link:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, Exception) and not isinstance(error, TrustaxError):
-            time.sleep(HEARTBEAT_SECONDS / 5)  # a program of all processes may fail before the loss is noticed
+            self._lost.wait(HEARTBEAT_SECONDS)  # a program of all processes may fail before the loss is noticed
             if self._loss is not None:
                 self.close()
                 raise self._loss.error() from error
@@ -197,6 +198,7 @@ class Link:
         if self._loss is not None or self._closed.is_set():
             return
         self._loss = Loss(process_id, host, reason)
+        self._lost.set()
         for peer in self._peers:
             if peer.process_id != process_id:
                 with contextlib.suppress(OSError):
