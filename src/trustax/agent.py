@@ -49,12 +49,19 @@ class Agent:
     """
 
     def __init__(
-        self, policy: Policy, statistics: RunningStatistics | None = None, seed: int = 0, env_id: str | None = None
+        self,
+        policy: Policy,
+        statistics: RunningStatistics | None = None,
+        seed: int = 0,
+        env_id: str | None = None,
+        has_critic: bool = True,
     ) -> None:
         self.policy = policy
         self.statistics = statistics
         self.env_id = env_id
         """The environment of the run that trained the agent, if it is known."""
+        self.has_critic = has_critic
+        """Whether the policy has its critic; if not, all its values are 0."""
         self._key = jax.random.key(seed)
         self._num_calls = 0
 
@@ -209,8 +216,9 @@ def load_agent(path: str | Path) -> Agent:
     except Exception as error:  # the file may contain anything
         raise CheckpointError(folder, f"holds no agent: {error}") from error
     tree = checkpoint.load(folder, template)
-    policy = tree["policy"].with_zero_critic() if header.get(WITHOUT_CRITIC) else tree["policy"]
-    return Agent(policy, tree["statistics"], env_id=header.get(ENV_ID))
+    has_critic = not header.get(WITHOUT_CRITIC)
+    policy = tree["policy"] if has_critic else tree["policy"].with_zero_critic()
+    return Agent(policy, tree["statistics"], env_id=header.get(ENV_ID), has_critic=has_critic)
 
 
 def _template(header: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ ADDED_LATER = {
     "restart_interval": 0,
     "repeat_seeds": 1,
     "env_shards": 1,
+    "start_from": "",
     "switch_every": "minibatch",
     "kl_cost_max_target": 0.0,
     "kl_estimator": "exact",
@@ -69,6 +70,8 @@ class Run(Generic[SomeAlgorithm]):
     """Number of groups of learners with the same seeds, to compare hyperparameters that differ between learners."""
     env_shards: int = setting(1, minimum=1)
     """Number of devices that share the environments of each learner; the results depend on it."""
+    start_from: str = ""
+    """The agent whose policy all learners start from: an agent, a run, zoo:NAME or hf://USER/NAME; default: none."""
 
     def __post_init__(self) -> None:
         if isinstance(self.algorithm, type):
@@ -150,8 +153,9 @@ class Run(Generic[SomeAlgorithm]):
 def to_json(run: Run) -> dict[str, Any]:
     """Convert a run to plain JSON values."""
     fields = {field.name: getattr(run, field.name) for field in dataclasses.fields(run)}
-    if run.env_shards == 1:
-        del fields["env_shards"]  # undivided runs keep the files and the hashes of earlier versions
+    for name in ("env_shards", "start_from"):
+        if fields[name] == ADDED_LATER[name]:
+            del fields[name]  # other runs keep the files and the hashes of earlier versions
     settings = dataclasses.asdict(run.algorithm)
     return jsonable(fields | {"algorithm": {"name": run.algorithm_name} | settings})
 

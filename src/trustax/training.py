@@ -106,6 +106,7 @@ def train(
     bootstrap_truncation: bool = Run.bootstrap_truncation,
     restart_interval: int = Run.restart_interval,
     env_shards: int = Run.env_shards,
+    start_from: str | Path = Run.start_from,
     run_dir: str | Path | None = None,
     resume: bool = False,
     checkpoint_seconds: float = 60.0,
@@ -122,7 +123,7 @@ def train(
 
     Args:
         algorithm: for example `MCPO(memory_size=10)`, or a name such as "mcpo" for the default settings; or a `Run`,
-            which has all settings up to `env_shards`.
+            which has all settings up to `start_from`.
         env: the id of an environment, a callable that creates a Gymnasium environment, or a `JaxEnv`.
         total_timesteps: environment steps per seed, rounded down to complete iterations.
         num_seeds: number of independent learners, trained in parallel.
@@ -134,6 +135,8 @@ def train(
         bootstrap_truncation: bootstrap from the value of the last state at a time limit.
         restart_interval: iterations between restarts of environments that cannot be saved; 0 means never.
         env_shards: number of devices that share the environments of each learner; the results depend on it.
+        start_from: the agent whose policy all learners start from, as `load` takes it: the folder of an agent or a run,
+            "zoo:ppo/Hopper-v5" or "hf://user/name".
         run_dir: the folder of the run, or its URL in an object store, for example "s3://bucket/runs/x"; without it,
             nothing is written.
         resume: resume the run in `run_dir` from its newest checkpoint.
@@ -161,6 +164,7 @@ def train(
         "bootstrap_truncation": bootstrap_truncation,
         "restart_interval": restart_interval,
         "env_shards": env_shards,
+        "start_from": _as_text(start_from),
     }
     run = _make_run(algorithm, env, settings, unknown)
     hooks = Callbacks(callbacks if isinstance(callbacks, Iterable) else [callbacks])
@@ -250,3 +254,10 @@ def _make_run(
         raise TrustaxError("train needs an environment, for example 'CartPole-v1'")
     env_id = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
     return Run(algorithm=algorithm, env_id=env_id, **settings)
+
+
+def _as_text(start_from: str | Path) -> str:
+    """The agent to start from, as `run.json` stores it."""
+    if isinstance(start_from, Agent):
+        raise TrustaxError("start_from must be a path, which a resumed run can read: agent.save(path) writes one")
+    return str(start_from)

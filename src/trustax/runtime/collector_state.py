@@ -36,12 +36,16 @@ class CollectorState(eqx.Module):
 
     @classmethod
     def init(
-        cls, observation: Shaped[Array, "env ..."], preprocessing: Preprocessing, spec: EnvSpec
+        cls,
+        observation: Shaped[Array, "env ..."],
+        preprocessing: Preprocessing,
+        spec: EnvSpec,
+        statistics: RunningStatistics | None = None,
     ) -> "CollectorState":
-        """The state after the first observations."""
+        """The state after the first observations, with these statistics of earlier ones, if there are any."""
         normalized = preprocessing.normalize_observations and not spec.is_image
         return cls._start(
-            RunningStatistics.init(spec.observation_shape) if normalized else None,
+            statistics or RunningStatistics.init(spec.observation_shape) if normalized else None,
             RunningStatistics.init(()) if preprocessing.normalize_rewards else None,
             observation,
         )

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import jax
 
+from trustax.agent import Agent
 from trustax.envs import Environment
 from trustax.envs.engines import make_for_training, observes_images
 from trustax.envs.workers import IN_PROCESS, Workers
@@ -30,6 +31,8 @@ from trustax.runtime.run_files import RunFiles, claimed
 from trustax.runtime.run_log import open_log
 from trustax.runtime.state import restart_environment, start
 from trustax.runtime.train_step import StepResult, TrainStep
+from trustax.runtime.warm_start import require_fit
+from trustax.storage.loading import load
 from trustax.storage.loggers import Logger, Loggers
 from trustax.storage.mirror import Mirror
 from trustax.storage.object_store import is_url
@@ -94,7 +97,7 @@ class TrainingLoop:
             directory = RunDirectory(self.run_dir, run, self._environment, self._checkpoint_seconds, self.group)
             directory.open(self._resume)
             self._files = RunFiles(directory, claim, self._mirror)
-            self.state = start(own, self._environment)
+            self.state = start(own, self._environment, self._initial_agent(directory))
             if self._resume:
                 self.state = directory.restore(self.state)
             self.timesteps = int(self.state.iteration) * run.batch_size
@@ -110,6 +113,14 @@ class TrainingLoop:
             self._log = stack.enter_context(log)
             self._stack = stack.pop_all()
         return self
+
+    def _initial_agent(self, directory: RunDirectory) -> Agent | None:
+        """The agent to start from; a run that has a checkpoint does not need it."""
+        if not self.run.start_from or directory.has_checkpoint:
+            return None
+        agent = load(self.run.start_from)
+        require_fit(self.run, self._environment.spec, agent)
+        return agent
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from trustax.agent import Agent
 from trustax.envs import CompiledEnvironment, HostEnvironment
 from trustax.envs.base import EnvState
 from trustax.ops.transforms import over_seeds
@@ -19,6 +20,7 @@ from trustax.runtime.collector_state import CollectorState, Preprocessing
 from trustax.runtime.compilation import jit_once, release_memory, without_garbage_collection
 from trustax.runtime.episodes import EpisodeWindow
 from trustax.runtime.values import require_usable
+from trustax.runtime.warm_start import warm_start
 from trustax.settings import per_learner_values, with_values
 from trustax.types import EnvSpec
 
@@ -46,11 +48,12 @@ def learner_values(run: Run) -> dict[str, Float[Array, " seed"]]:
     return {name: jnp.asarray(values, jnp.float32) for name, values in per_learner_values(run.algorithm).items()}
 
 
-def start(run: Run, environment: CompiledEnvironment | HostEnvironment) -> RunState:
-    """Reset the environments, and return the state before the first iteration."""
+def start(run: Run, environment: CompiledEnvironment | HostEnvironment, agent: Agent | None = None) -> RunState:
+    """Reset the environments, and return the state before the first iteration; with the policy of an agent, if any."""
     with without_garbage_collection():
         env_state, observation = _reset(run, environment)
-        learner, observer, episodes, keys = jit_once(partial(_init, run, environment.spec))(observation)
+        init = jit_once(partial(_init, run, environment.spec, agent=agent))
+        learner, observer, episodes, keys = init(observation)
     release_memory()
     return RunState(learner, observer, episodes, env_state, keys, jnp.zeros((), jnp.int32))
 
@@ -65,14 +68,20 @@ def template_of(run: Run, spec: EnvSpec) -> tuple[Any, CollectorState]:
 
 
 def _init(
-    run: Run, spec: EnvSpec, observation: Array
+    run: Run, spec: EnvSpec, observation: Array, agent: Agent | None = None
 ) -> tuple[Any, CollectorState, EpisodeWindow, Key[Array, " seed"]]:
     preprocessing = preprocessing_of(run)
     seeds = np.asarray(run.seeds, np.uint32)
     keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed)))(seeds)
     values = learner_values(run)
-    learner = over_seeds(lambda key, own: with_values(run.algorithm, own).init(key, spec))(keys[:, 0], values)
-    observer = over_seeds(lambda first: CollectorState.init(first, preprocessing, spec))(observation)
+    statistics = None if agent is None else agent.statistics
+
+    def init(key: Key[Array, ""], own: dict[str, Any]) -> Any:
+        state = with_values(run.algorithm, own).init(key, spec)
+        return state if agent is None else warm_start(state, agent)
+
+    learner = over_seeds(init)(keys[:, 0], values)
+    observer = over_seeds(lambda first: CollectorState.init(first, preprocessing, spec, statistics))(observation)
     episodes = jax.vmap(lambda _: EpisodeWindow.init())(seeds)
     return learner, observer, episodes, keys[:, 1]
 

@@ -60,6 +60,11 @@ class RunDirectory:
             self._saved = None if name is None else history.checkpoint_path(self.folder, 0).with_name(name)
             wait_for_file(self.folder / RUN_FILE)
 
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether there is a checkpoint to restore."""
+        return self._saved is not None
+
     def should_restart(self, iteration: int) -> bool:
         """Whether the environments, which cannot be saved, restart after this iteration."""
         return self._restart_interval > 0 and iteration % self._restart_interval == 0

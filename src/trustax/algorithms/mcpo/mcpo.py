@@ -65,6 +65,11 @@ class MCPOState(eqx.Module):
     def num_updates(self) -> Int[Array, ""]:
         return self.learner.adam.count
 
+    def with_policy(self, policy: Policy) -> "MCPOState":
+        """The initial state with another initial policy, which is the only one in the memory."""
+        memory = PolicyMemory.init(self.memory.capacity, policy.parameters)
+        return eqx.tree_at(lambda s: (s.learner.policy, s.virtual, s.memory), self, (policy, policy, memory))
+
 
 class Virtual(NamedTuple):
     """The virtual policy of one update."""
