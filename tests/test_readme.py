@@ -15,7 +15,7 @@ def examples_of(page: str) -> list[str]:
 
 
 (EXAMPLE,) = examples_of("README.md")
-CALLBACKS, _ = examples_of("docs/howto/callbacks-and-loggers.md")
+CALLBACKS, *_ = examples_of("docs/howto/callbacks-and-loggers.md")
 
 
 @pytest.mark.parametrize(

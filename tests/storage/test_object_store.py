@@ -136,7 +136,7 @@ def test_files_that_a_run_deletes_are_deleted_in_the_store_and_others_are_copied
 def test_a_run_that_is_not_resumed_needs_an_empty_place(url: str) -> None:
     with Mirror(url, resume=False) as mirror:
         assert mirror.folder is not None
-        mirror.folder.mkdir(parents=True)
+        mirror.folder.mkdir(parents=True, exist_ok=True)
         with pytest.raises(TrustaxError, match="already holds a run"):
             Mirror(url, resume=False).__enter__()
     assert StoredRun(url).is_empty()
