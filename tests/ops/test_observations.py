@@ -78,7 +78,10 @@ def test_flattened_and_structured_observations_are_distinguished() -> None:
 @pytest.mark.parametrize(
     ("observation", "message"),
     [
-        ({"position": np.zeros((2, 3))}, "with observation.'position'. .shape .2, 3.*.'room'. .4 choices.*; 'room' is missing"),
+        (
+            {"position": np.zeros((2, 3))},
+            "with observation.'position'. .shape .2, 3.*.'room'. .4 .*; 'room' is missing",
+        ),
         ({"position": np.zeros((3, 2)), "room": 1}, r"\(3, 2\) does not end in \(2, 3\)"),
         ((np.zeros((2, 3)), 1), "as the environment returns it"),
     ],
