@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from trustax.paper.experiments import EXPERIMENTS, Experiment
+from trustax.paper.experiments import ABLATIONS, EXPERIMENTS, Experiment
 from trustax.paper.figures.captions import seeds_text
 from trustax.paper.figures.curves import OutcomeByMethod, curve_of, outcomes_on
 from trustax.paper.figures.panels import BAND, SMALL, draw_seeds, make_figure, set_panel_title
@@ -20,6 +20,8 @@ TASK_NAMES = [
     *EXPERIMENTS["table-2"].tasks,
 ]
 PPO = "PPO ε=0.2"
+PARTS = [*ABLATIONS, "Half feature"]
+"""MCPO without one of its parts, which is not another method."""
 NUM_COLUMNS = 3
 
 
@@ -57,7 +59,7 @@ def _shown_on(task: str, outcomes: Sequence[Outcome], protocol: str) -> OutcomeB
     own = [method for method in found if method.startswith("MCPO") and method.endswith("adaptive β_max")]
     if not own or PPO not in found:
         return {}
-    others = [method for method in found if method in METHODS and "MCPO" not in method and method != PPO]
+    others = [method for method in found if method in METHODS and method not in (PPO, *PARTS) and "MCPO" not in method]
     best = sorted(others, key=lambda method: float(np.nanmean(found[method].final)))[-1:]
     return {method: found[method] for method in (own[0], PPO, *best)}
 
