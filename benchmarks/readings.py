@@ -57,6 +57,8 @@ from trustax.runtime.state import start
 from trustax.runtime.train_step import TrainStep
 from trustax.types import BoxActions, Progress, Rollout
 
+BATCH_SIZE = 8192
+"""The samples of an iteration with which `cap_target` is used as it is (`by_batch`)."""
 EXACT, K1, K2, K3 = (tuple(float(i == j) for j in range(4)) for i in range(4))
 """How a divergence is estimated: exactly, or from the taken actions by -log r, ½ (log r)², r - 1 - log r."""
 
@@ -81,9 +83,12 @@ class Reading(NamedTuple):
     clip: float = 0.0
     """PPO with this clip range instead of MCPO"""
     by_batch: float = 0.0
-    """scale `cap_target` with the square root of the batch size, relative to 8,192 samples"""
+    """scale `cap_target` with the square root of the batch size, relative to `BATCH_SIZE`"""
     small_means: float = 0.0
     """start with means of box actions of size 0.01 instead of 1"""
+    floor: float = 0.0
+    """divide advantages by their standard deviation only down to this value, and do not lower β_max below it: where no
+    reward is seen, the advantages are the noise of the critic"""
     normalized: float = 0.0
     """divide the objective of the policy by 1 + β, so that a large β does not use up the limit of the gradient norm"""
 
@@ -133,6 +138,9 @@ VARIATIONS = {
     ", √batch, each minibatch, normalized": {"by_batch": 1.0, "each_minibatch": 1.0, "normalized": 1.0},
     ", √batch, minibatch advantages": {"by_batch": 1.0, "minibatch_advantages": 1.0},
     ", √batch, start at 100": {"by_batch": 1.0, "kl_cost_max": 100.0},
+    ", √batch, floor 0.03": {"by_batch": 1.0, "floor": 0.03},
+    ", √batch, floor 0.1": {"by_batch": 1.0, "floor": 0.1},
+    ", √batch, floor 0.3": {"by_batch": 1.0, "floor": 0.3},
 }
 THIRD_ROUND = {
     f"adaptive{name}{means}": ADAPTIVE._replace(**values, small_means=float(bool(means)))
@@ -168,6 +176,11 @@ class Readings(MCPO):
 
     def update(self, state: Any, rollout: Rollout, progress: Progress, key: Any) -> Any:
         batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
+        raw = batch.value_target - batch.old_value
+        mean, square = expectations([raw, raw**2], batch.weight)
+        spread = jnp.sqrt(jnp.maximum(square - mean**2, 0.0))
+        signal = spread / jnp.maximum(spread, state.reading.floor + 1e-8)
+        batch = dataclasses.replace(batch, advantage=signal * batch.advantage)
 
         def step(carry: Any, minibatch: Batch, kept: Any) -> Any:
             return self._step(_written(*carry), minibatch, progress, kept)
@@ -180,9 +193,10 @@ class Readings(MCPO):
         reading = state.reading
         kl = mean_kl(batch.old_distribution, evaluate(state.policy, batch).distribution, batch.weight)
         change = jnp.where(kl > 1.5 * reading.cap_target, 2.0, jnp.where(kl < reading.cap_target / 1.5, 0.5, 1.0))
+        change = jnp.where(spread < reading.floor, jnp.maximum(change, 1.0), change)
         cap = jnp.where(reading.cap_target > 0, jnp.clip(state.kl_cost_max * change, 0.1, 100.0), state.kl_cost_max)
         state = eqx.tree_at(lambda s: s.kl_cost_max, state, cap)
-        return state, metrics | batch_metrics(self, batch, progress) | {"mcpo/cap": cap}
+        return state, metrics | batch_metrics(self, batch, progress) | {"mcpo/cap": cap, "mcpo/spread": spread}
 
     def _step(self, state: Any, batch: Batch, progress: Progress, kept: Any) -> Any:
         reading = state.reading
@@ -254,7 +268,7 @@ def _written(state: Any, wanted: Any) -> Any:
 
 
 def _scaled(reading: Reading, batch_size: int) -> Reading:
-    factor = (batch_size / 8192) ** 0.5 if reading.by_batch else 1.0
+    factor = (batch_size / BATCH_SIZE) ** 0.5 if reading.by_batch else 1.0
     return reading._replace(cap_target=reading.cap_target * factor)
 
 
@@ -309,10 +323,11 @@ def measure(
         begun.memory,
         begun.virtual,
         begun.kl_cost,
-        jnp.copy(reading.kl_cost_max),  # a buffer of its own: both are donated
+        reading.kl_cost_max,
         reading,
     )
-    state = dataclasses.replace(state, learner=learner)
+    # Every leaf gets a buffer of its own, because all of them are donated.
+    state = dataclasses.replace(state, learner=jax.tree.map(jnp.copy, learner))
     iterate = TrainStep(run, environment)
     began = time.perf_counter()
     state = iterate.compile(state)
@@ -358,6 +373,7 @@ def measure(
             "curve": curve("rollout/ep_rew_mean", index),
             "beta": mean("mcpo/beta", index),
             "cap": mean("mcpo/cap", index),
+            "spread": curve("mcpo/spread", index),
             "alpha": mean("mcpo/alpha", index),
             "kl_old_new": mean("mcpo/kl_old_new", index),
             "kl_old_virtual": mean("mcpo/kl_old_virtual", index),

@@ -160,6 +160,8 @@ def test_the_page_on_fidelity_applies_its_rule() -> None:
     chosen = readings.READINGS[fidelity.CHOSEN]
     assert (chosen.kl_cost_max, chosen.cap_target) == (MCPO().kl_cost_max, MCPO().kl_cost_max_target)
     assert chosen == readings.Reading(cap_target=chosen.cap_target), "it differs from the paper in one value"
+    assert readings.READINGS["adaptive, √batch"] == chosen._replace(by_batch=1.0), "the third round changed one value"
+    assert MCPO().kl_target_batch_size == readings.BATCH_SIZE
 
 
 def test_readings_with_the_same_mean_share_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:

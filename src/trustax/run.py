@@ -24,6 +24,7 @@ ADDED_LATER = {
     "start_from": "",
     "switch_every": "minibatch",
     "kl_cost_max_target": 0.0,
+    "kl_target_batch_size": 0,
     "kl_estimator": "exact",
     "network": "auto",
     "activation": "tanh",

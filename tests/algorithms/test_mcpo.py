@@ -47,7 +47,7 @@ MANY_POLICIES = change(
     memory_size=1000, write_rule="interval", write_interval=1, kl_cost_rule="adaptive", kl_target=1e-6
 )
 EACH_MINIBATCH = change(switch_every="minibatch")
-ADAPTIVE_MAXIMUM = change(kl_cost_max_target=0.1)
+ADAPTIVE_MAXIMUM = change(kl_cost_max_target=0.1, kl_target_batch_size=HORIZON * NUM_ENVS * 4)
 both_action_kinds = pytest.mark.parametrize("actions", ["discrete", "box"])
 
 
@@ -258,6 +258,8 @@ class Reference:
         for rows in minibatch_rows(key, self.settings, len(samples.weight)):
             self.step(samples.take(rows), old, self.settings.learning_rate * remaining)
         if target := self.settings.kl_cost_max_target:
+            if self.settings.kl_target_batch_size:
+                target *= np.sqrt(len(samples.weight) / self.settings.kl_target_batch_size)
             before, after = (self.network(x, samples.observation).distribution for x in (old, self.theta))
             distance = samples.share @ kl(before, after)
             factor = 2 if distance > 1.5 * target else 0.5 if distance < target / 1.5 else 1
@@ -523,6 +525,15 @@ def test_beta_max_adapts_to_the_divergence(target: float, before: float, after: 
     assert float(state.kl_cost) == pytest.approx(after)
     assert float(metrics["mcpo/beta_max"]) == pytest.approx(before)
     assert float(metrics["mcpo/beta"].max()) == pytest.approx(before)
+
+
+@pytest.mark.parametrize(("batch_size", "expected"), [(0, 0.01), (2048, 0.02), (8192, 0.01), (32768, 0.005)])
+def test_the_kl_target_grows_with_the_square_root_of_the_batch(batch_size: int, expected: float) -> None:
+    """8,192 samples: 0.01 · √(8,192 / batch_size)."""
+    algorithm = change(kl_cost_max_target=0.01, kl_target_batch_size=batch_size)
+    _, batch = virtual_and_batch("discrete")
+    batch = eqx.tree_at(lambda b: b.weight, batch, jnp.ones(8192))
+    assert float(algorithm._kl_cost_max_target(batch)) == pytest.approx(expected)
 
 
 @both_action_kinds

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from trustax.errors import TrustaxError, similar_or_all
-from trustax.paper.methods import MCPO_VARIANTS, METHODS, VARIANTS, method
+from trustax.paper.methods import BASELINE_VARIANTS, MCPO_VARIANTS, METHODS, method
 from trustax.paper.tasks import task
 from trustax.run import Run
 
@@ -120,7 +120,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "table-1-full": Experiment(
         title="Classical control, all settings",
         methods=[*TABLE_1, *_named("MCPO")],
-        variants=list(VARIANTS),
+        variants=[*MCPO_VARIANTS, *BASELINE_VARIANTS],
         tasks=CLASSIC,
     ),
     "table-2": Experiment(
@@ -129,7 +129,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             *_named("TRPO", "PPO ε=0.2", "PPO ε=0.5", "PPO ε=0.8", "MDPO", "TRGPPO"),
             *("Mean ψ N=5", "Mean ψ N=40", "MCPO N=5", "MCPO N=40"),
         ],
-        variants=["MCPO N=40 adaptive β_max", "MCPO N=40 literal"],
+        variants=["MCPO N=40 adaptive β_max", "MCPO N=40 constant target", "MCPO N=40 literal"],
         tasks=MUJOCO,
     ),
     "table-3": Experiment(

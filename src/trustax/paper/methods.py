@@ -27,7 +27,8 @@ MEMORY_SIZES = (5, 10, 40)
 
 def paper_mcpo(**settings: Any) -> MCPO:
     """MCPO with the paper's constant β_max; by default, `MCPO()` adapts it."""
-    return MCPO(**{"kl_cost_min": 0.01, "kl_cost_max": 10.0, "kl_cost_max_target": 0.0} | settings)
+    paper = {"kl_cost_min": 0.01, "kl_cost_max": 10.0, "kl_cost_max_target": 0.0, "kl_target_batch_size": 0}
+    return MCPO(**paper | settings)
 
 
 METHODS: dict[str, Algorithm] = {
@@ -61,6 +62,11 @@ MCPO_VARIANTS: dict[str, Algorithm] = {
 }
 """`MCPO()` as it is by default, and MCPO with β decided at every minibatch."""
 
+CONSTANT_TARGETS: dict[str, Algorithm] = {
+    f"MCPO N={size} constant target": MCPO(memory_size=size, kl_target_batch_size=0) for size in MEMORY_SIZES
+}
+"""`MCPO()` with one KL target for all batch sizes; the same as `MCPO()` if an iteration has 8,192 samples."""
+
 BASELINE_VARIANTS: dict[str, Algorithm] = {
     **{f"VMPO α₀={cost:g} mean": VMPO(initial_kl_cost=cost, reduction="mean") for cost in (0.1, 1.0, 5.0)},
     **{f"KL Fixed β={cost:g} k2": KLFixed(kl_cost=cost, kl_estimator="k2") for cost in (0.01, 1.0)},
@@ -69,7 +75,7 @@ BASELINE_VARIANTS: dict[str, Algorithm] = {
 }
 """Baselines as the code bases compute them that the paper names or its authors wrote: see docs/fidelity.md."""
 
-VARIANTS = MCPO_VARIANTS | BASELINE_VARIANTS
+VARIANTS = MCPO_VARIANTS | CONSTANT_TARGETS | BASELINE_VARIANTS
 """Rows that the paper does not have, beside its own."""
 
 

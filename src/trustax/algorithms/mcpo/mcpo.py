@@ -31,6 +31,7 @@ from trustax.ops.adam import AdamState, adam_init, adam_step
 from trustax.ops.distributions import Distribution
 from trustax.ops.minibatches import over_minibatches
 from trustax.ops.objectives import adapt_kl_cost, expectations, mean_kl, surrogate
+from trustax.ops.transforms import sum_over_devices
 from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
@@ -101,6 +102,8 @@ class MCPO(FirstOrder):
     """β when the new policy is farther away (switching), or its initial value if it adapts."""
     kl_cost_max_target: float = setting(0.01, minimum=0)
     """KL divergence of old and new policy that β_max adapts to after each iteration; 0 keeps kl_cost_max."""
+    kl_target_batch_size: int = setting(8192, minimum=0)
+    """Samples in an iteration that kl_cost_max_target is meant for; it grows with their square root. 0: constant."""
     switch_every: Literal["epoch", "minibatch"] = "epoch"
     """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch."""
     kl_cost: PerLearner = setting(1.0, minimum=0)
@@ -152,7 +155,7 @@ class MCPO(FirstOrder):
         metrics |= batch_metrics(self, batch, progress)
         if self._adapts_kl_cost_max:
             metrics |= {"mcpo/beta_max": state.kl_cost}
-            kl_cost = jnp.clip(self._adapt_kl_cost(state, batch, self.kl_cost_max_target), *KL_COST_MAX_LIMITS)
+            kl_cost = jnp.clip(self._adapt_kl_cost(state, batch, self._kl_cost_max_target(batch)), *KL_COST_MAX_LIMITS)
             state = eqx.tree_at(lambda s: s.kl_cost, state, kl_cost)
         elif self.kl_cost_rule == "adaptive":
             state = eqx.tree_at(lambda s: s.kl_cost, state, self._adapt_kl_cost(state, batch, self.kl_target))
@@ -161,6 +164,13 @@ class MCPO(FirstOrder):
     @property
     def _adapts_kl_cost_max(self) -> bool:
         return self.kl_cost_rule == "switching" and self.kl_cost_max_target > 0
+
+    def _kl_cost_max_target(self, batch: Batch) -> Float[Array, ""] | float:
+        """The more samples, the less noise in their gradient, and the farther a policy may move in an iteration."""
+        if not self.kl_target_batch_size:
+            return self.kl_cost_max_target
+        num_samples = sum_over_devices(jnp.array(batch.weight.size, jnp.float32))
+        return self.kl_cost_max_target * jnp.sqrt(num_samples / self.kl_target_batch_size)
 
     def _adapt_kl_cost(self, state: MCPOState, batch: Batch, kl_target: Float[Array, ""] | float) -> Float[Array, ""]:
         """β or β_max after an iteration, adapted to the KL divergence of that iteration."""

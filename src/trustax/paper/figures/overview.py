@@ -10,7 +10,7 @@ from trustax.paper.experiments import ABLATIONS, EXPERIMENTS, Experiment
 from trustax.paper.figures.captions import seeds_text
 from trustax.paper.figures.curves import OutcomeByMethod, curve_of, outcomes_on
 from trustax.paper.figures.panels import BAND, SMALL, draw_seeds, make_figure, set_panel_title
-from trustax.paper.methods import METHODS, VARIANTS
+from trustax.paper.methods import CONSTANT_TARGETS, MCPO_VARIANTS, METHODS, VARIANTS
 from trustax.paper.results import Outcome
 from trustax.paper.tasks import TASKS
 from trustax.plotting.curves import COLORS, label_axes
@@ -26,7 +26,7 @@ NUM_COLUMNS = 3
 
 
 def draw_overview(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
-    """One panel for each task that has outcomes of both MCPO's default and PPO."""
+    """One panel for each task that has outcomes of both MCPO's default, or its form before, and PPO."""
     shown = {task: found for task in TASK_NAMES if (found := _shown_on(task, outcomes, protocol))}
     if not shown:
         return {}
@@ -54,9 +54,10 @@ def _shown_on(task: str, outcomes: Sequence[Outcome], protocol: str) -> OutcomeB
     found = {
         method: outcome
         for method, outcome in outcomes_on(task, experiment, outcomes, protocol).items()
-        if outcome.steps[-1] >= 0.9 * TASKS[task].total_timesteps
+        if outcome.steps[-1] >= 0.85 * TASKS[task].total_timesteps
     }
-    own = [method for method in found if method.startswith("MCPO") and method.endswith("adaptive β_max")]
+    own = [method for kind in (MCPO_VARIANTS, CONSTANT_TARGETS) for method in kind if method in found]
+    own = [method for method in own if not method.endswith("literal")]
     if not own or PPO not in found:
         return {}
     others = [method for method in found if method in METHODS and method not in (PPO, *PARTS) and "MCPO" not in method]
@@ -66,7 +67,7 @@ def _shown_on(task: str, outcomes: Sequence[Outcome], protocol: str) -> OutcomeB
 
 def _draw_task(axes: Axes, task: str, found: OutcomeByMethod) -> None:
     for (method, outcome), color, style in zip(found.items(), COLORS, ("-", "--", ":"), strict=False):
-        name = "MCPO" if method.startswith("MCPO") else method
+        name = "MCPO, constant target" if method in CONSTANT_TARGETS else "MCPO" if method in MCPO_VARIANTS else method
         curve = curve_of(outcome, outcome.returns)
         draw_seeds(axes, curve, color, linestyle=style, label=name, linewidth=1.8)
     label_axes(axes, "", TASKS[task].total_timesteps)
