@@ -9,7 +9,7 @@ WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 LOCK := requirements-dev.lock
 CONSTRAINTS = $(shell $(PYTHON) -c 'import sys; print("--constraint $(LOCK)" if sys.version_info[:2] == (3, 11) else "")')
 
-.PHONY: train test quick avx2 slow docs reliability lock clean
+.PHONY: train test engines quick avx2 slow docs reliability lock clean
 
 train: $(VENV)/.ready
 	$(BIN)/trustax train mcpo --env-id Pendulum-v1 --total-timesteps 1000000 --num-seeds 2
@@ -17,8 +17,11 @@ train: $(VENV)/.ready
 test: $(VENV)/.ready
 	$(BIN)/ruff check src tests benchmarks reliability examples docs
 	$(BIN)/ruff format --check src tests benchmarks reliability examples docs
-	$(BIN)/mypy
-	$(BIN)/python -m pytest $(WORKERS)
+	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest $(WORKERS) -m "not slow and not engines" && wait $$types
+
+# Sweeps on a real Ray cluster and through submitit, and runs in several processes; CI runs them after `make test`.
+engines: $(VENV)/.ready
+	$(BIN)/python -m pytest $(WORKERS) -m "engines and not slow"
 
 quick: $(VENV)/.ready
 	$(BIN)/python -m pytest $(WORKERS) -m "not slow and not pages and not engines and not docs"

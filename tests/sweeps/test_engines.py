@@ -62,6 +62,7 @@ def test_submitit_runs_a_sweep(expected: str, tmp_path: Path) -> None:
     assert list(hashes(tmp_path).values()) == [expected] * NUM_RUNS
 
 
+@pytest.mark.engines
 def test_a_process_presumed_dead_does_not_write_after_it_wakes_up(tmp_path: Path) -> None:
     """The first attempt stops in the middle, a second one finishes the run, and then the first one wakes up."""
     own = replace(job(tmp_path, "run", LONG), lease=True)

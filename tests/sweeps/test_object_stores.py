@@ -17,6 +17,7 @@ from trustax.storage.object_store import StoredRun
 from trustax.sweeps.sweep import sweep
 
 
+@pytest.mark.engines
 def test_a_run_goes_on_from_the_store_and_its_first_process_writes_no_more(tmp_path: Path) -> None:
     """The first attempt stops in the middle, the second is killed, the third finishes, and the first one wakes up."""
     store = f"file://{tmp_path}/store/run"

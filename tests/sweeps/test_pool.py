@@ -84,6 +84,7 @@ def num_saved(folder: Path) -> int:
     return 0 if saved is None else int(saved.name.removeprefix("step_")) // LONG.batch_size
 
 
+@pytest.mark.engines
 def test_a_stopped_and_killed_sweep_resumes_to_the_same_result(tmp_path: Path) -> None:
     long = tmp_path / "long"
 
