@@ -16,7 +16,8 @@ from trustax.algorithms import ALGORITHMS, MCPO
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
 from trustax.algorithms.first_order import improve
 from trustax.algorithms.mcpo.attention import Attention
-from trustax.algorithms.mcpo.mcpo import MCPOState, Virtual
+from trustax.algorithms.mcpo.mcpo import Virtual
+from trustax.algorithms.mcpo.state import MCPOState
 from trustax.networks import flatten
 from trustax.ops.minibatches import shuffles
 from trustax.ops.objectives import expectation, surrogate

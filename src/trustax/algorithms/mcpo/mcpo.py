@@ -23,11 +23,12 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
-from trustax.algorithms.first_order import ActorCritic, FirstOrder, ascend, batch_metrics, init_actor_critic
+from trustax.algorithms.first_order import FirstOrder, ascend, batch_metrics, init_actor_critic
 from trustax.algorithms.mcpo.attention import Attention, dropout_masks
 from trustax.algorithms.mcpo.memory import PolicyMemory
+from trustax.algorithms.mcpo.state import MCPOState
 from trustax.networks import Policy
-from trustax.ops.adam import AdamState, adam_init, adam_step
+from trustax.ops.adam import adam_init, adam_step
 from trustax.ops.distributions import Distribution
 from trustax.ops.minibatches import over_minibatches
 from trustax.ops.objectives import adapt_kl_cost, expectations, mean_kl, surrogate
@@ -39,37 +40,6 @@ CONTEXT_LIMIT = 100.0
 """The context is clipped to ± this value, so that one extreme feature cannot saturate the attention."""
 KL_COST_MAX_LIMITS = 0.1, 100.0
 """Bounds of an adaptive β_max."""
-
-
-class MCPOState(eqx.Module):
-    learner: ActorCritic
-    """θ, actor and critic, with its optimizer"""
-    attention: Attention
-    """φ"""
-    attention_adam: AdamState
-    memory: PolicyMemory
-    virtual: Policy
-    """ψ of the last update, which is ψ_old of the next"""
-    kl_cost: Float[Array, ""]
-    """β_max (switching) or β (adaptive), if it adapts from iteration to iteration"""
-
-    @property
-    def policy(self) -> Policy:
-        return self.learner.policy
-
-    @property
-    def policies(self) -> dict[str, Policy]:
-        """Every policy that can be taken out of a run, by name."""
-        return {"policy": self.policy, "virtual": self.virtual}
-
-    @property
-    def num_updates(self) -> Int[Array, ""]:
-        return self.learner.adam.count
-
-    def with_policy(self, policy: Policy) -> "MCPOState":
-        """The initial state with another initial policy, which is the only one in the memory."""
-        memory = PolicyMemory.init(self.memory.capacity, policy.parameters)
-        return eqx.tree_at(lambda s: (s.learner.policy, s.virtual, s.memory), self, (policy, policy, memory))
 
 
 class Virtual(NamedTuple):
@@ -145,13 +115,13 @@ class MCPO(FirstOrder):
             # Algorithm 1 writes at the end of an update. Writing at the start of the next one is equivalent, and allows
             # an update in place, because all reads of the memory come after the write.
             state, should_write, beta = carry
-            return self._step(_write_policy(state, should_write), beta, minibatch, progress, dropout_mask)
+            return self._step(state.write_policy(should_write), beta, minibatch, progress, dropout_mask)
 
         draw = partial(dropout_masks, size=self.memory_size, rate=self.dropout)
         (state, should_write, _), metrics = over_minibatches(
             step, (state, jnp.zeros((), bool), state.kl_cost), batch, key, self.num_epochs, self.num_minibatches, draw
         )
-        state = _write_policy(state, should_write)
+        state = state.write_policy(should_write)
         metrics |= batch_metrics(self, batch, progress)
         if self._adapts_kl_cost_max:
             metrics |= {"mcpo/beta_max": state.kl_cost}
@@ -225,7 +195,7 @@ class MCPO(FirstOrder):
             "mcpo/return_old": context[4],
             "mcpo/written": should_write.astype(jnp.float32),
         }
-        metrics |= self._attention_metrics(state, virtual.attention)
+        metrics |= state.attention_metrics(virtual.attention)
         state = MCPOState(learner, attention, attention_adam, state.memory, virtual.policy, state.kl_cost)
         return (state, should_write, beta), metrics
 
@@ -304,19 +274,3 @@ class MCPO(FirstOrder):
         if self.write_rule == "interval":
             return num_updates % self.write_interval == 0
         return new_to_virtual >= old_to_virtual if self.write_ties else new_to_virtual > old_to_virtual
-
-    def _attention_metrics(self, state: MCPOState, attention: Float[Array, " rank"]) -> Metrics:
-        attended = jnp.argmax(attention)
-        age = state.num_updates - state.memory.written(attended)
-        return {
-            "mcpo/attended_rank": attended.astype(jnp.float32),
-            "mcpo/attended_age": age.astype(jnp.float32),
-            "mcpo/attention_entropy": -jnp.sum(jax.scipy.special.xlogy(attention, attention)),
-            "mcpo/memory_filled": state.memory.size.astype(jnp.float32),
-        }
-
-
-def _write_policy(state: MCPOState, should_write: Bool[Array, ""]) -> MCPOState:
-    """Write θ to the memory if `should_write`."""
-    memory = state.memory.write(state.policy.parameters, state.num_updates, should_write)
-    return eqx.tree_at(lambda s: s.memory, state, memory)
