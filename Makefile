@@ -17,6 +17,7 @@ train: $(VENV)/.ready
 test: $(VENV)/.ready
 	$(BIN)/ruff check src tests benchmarks reliability examples docs
 	$(BIN)/ruff format --check src tests benchmarks reliability examples docs
+	@# Types are checked beside the first tests.
 	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest $(WORKERS) -m "not slow and not engines" && wait $$types
 
 # Sweeps on a real Ray cluster and through submitit, and runs in several processes; CI runs them after `make test`.

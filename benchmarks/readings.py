@@ -39,15 +39,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
-from trustax.algorithms.first_order import ActorCritic, ascend, batch_metrics
-from trustax.algorithms.mcpo.attention import Attention, dropout_masks
+from trustax.algorithms.first_order import ascend, batch_metrics
+from trustax.algorithms.mcpo.attention import dropout_masks
 from trustax.algorithms.mcpo.mcpo import MCPO
-from trustax.algorithms.mcpo.memory import PolicyMemory
+from trustax.algorithms.mcpo.state import MCPOState
 from trustax.algorithms.ppo import PPO
 from trustax.envs import make
 from trustax.envs.engines import observes_images
 from trustax.networks import Policy
-from trustax.ops.adam import AdamState, adam_step
+from trustax.ops.adam import adam_step
 from trustax.ops.minibatches import over_minibatches
 from trustax.ops.objectives import clipped_gain, expectations, mean_kl, standardize
 from trustax.paper.tasks import TASKS, Task
@@ -152,23 +152,11 @@ FOURTH_ROUND = {
 READINGS |= THIRD_ROUND | FOURTH_ROUND
 
 
-class ReadingState(eqx.Module):
-    learner: ActorCritic
-    attention: Attention
-    attention_adam: AdamState
-    memory: PolicyMemory
-    virtual: Policy
-    kl_cost: Float[Array, ""]
+class ReadingState(MCPOState):
+    """The state of MCPO, where `kl_cost` is β, with an adaptive β_max and the numbers of the reading."""
+
     kl_cost_max: Float[Array, ""]
     reading: Reading
-
-    @property
-    def policy(self) -> Policy:
-        return self.learner.policy
-
-    @property
-    def num_updates(self) -> Array:
-        return self.learner.adam.count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,13 +172,14 @@ class Readings(MCPO):
         batch = dataclasses.replace(batch, advantage=signal * batch.advantage)
 
         def step(carry: Any, minibatch: Batch, kept: Any) -> Any:
-            return self._step(_written(*carry), minibatch, progress, kept)
+            state, wanted = carry
+            return self._step(state.write_policy(wanted), minibatch, progress, kept)
 
         draw = partial(dropout_masks, size=self.memory_size, rate=self.dropout)
-        carry, metrics = over_minibatches(
+        (state, wanted), metrics = over_minibatches(
             step, (state, jnp.zeros((), bool)), batch, key, self.num_epochs, self.num_minibatches, draw
         )
-        state = _written(*carry)
+        state = state.write_policy(wanted)
         reading = state.reading
         kl = mean_kl(batch.old_distribution, evaluate(state.policy, batch).distribution, batch.weight)
         change = jnp.where(kl > 1.5 * reading.cap_target, 2.0, jnp.where(kl < reading.cap_target / 1.5, 0.5, 1.0))
@@ -261,11 +250,6 @@ class Readings(MCPO):
             state.reading,
         )
         return (state, wanted), metrics
-
-
-def _written(state: Any, wanted: Any) -> Any:
-    memory = state.memory.write(state.policy.parameters, state.num_updates, wanted)
-    return eqx.tree_at(lambda s: s.memory, state, memory)
 
 
 def _scaled(reading: Reading, batch_size: int) -> Reading:

@@ -73,7 +73,7 @@ class MCPO(FirstOrder):
     kl_cost_max_target: float = setting(0.01, minimum=0)
     """KL divergence of old and new policy that β_max adapts to after each iteration; 0 keeps kl_cost_max."""
     kl_target_batch_size: int = setting(8192, minimum=0)
-    """Samples in an iteration that kl_cost_max_target is meant for; it grows with their square root. 0: constant."""
+    """Batch size that kl_cost_max_target is meant for; the target grows with the square root of the batch. 0: never."""
     switch_every: Literal["epoch", "minibatch"] = "epoch"
     """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch."""
     kl_cost: PerLearner = setting(1.0, minimum=0)
@@ -136,7 +136,7 @@ class MCPO(FirstOrder):
         return self.kl_cost_rule == "switching" and self.kl_cost_max_target > 0
 
     def _kl_cost_max_target(self, batch: Batch) -> Float[Array, ""] | float:
-        """The more samples, the less noise in their gradient, and the farther a policy may move in an iteration."""
+        """The KL target of an iteration. It grows with the batch, because more samples make a less noisy gradient."""
         if not self.kl_target_batch_size:
             return self.kl_cost_max_target
         num_samples = sum_over_devices(jnp.array(batch.weight.size, jnp.float32))

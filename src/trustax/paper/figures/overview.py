@@ -26,7 +26,7 @@ NUM_COLUMNS = 3
 
 
 def draw_overview(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
-    """One panel for each task that has outcomes of both MCPO's default, or its form before, and PPO."""
+    """One panel for each task with outcomes of PPO and of MCPO's default, or of its form with a constant target."""
     shown = {task: found for task in TASK_NAMES if (found := _shown_on(task, outcomes, protocol))}
     if not shown:
         return {}
@@ -49,15 +49,15 @@ def draw_overview(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figur
 
 
 def _shown_on(task: str, outcomes: Sequence[Outcome], protocol: str) -> OutcomeByMethod:
-    """MCPO's default, PPO and the best other method on a task; empty if the first two have not run."""
+    """MCPO's default, PPO and the best other method on a task; empty if one of the first two has not run."""
     experiment = Experiment(title="", methods=list(METHODS), variants=list(VARIANTS), tasks=[task])
     found = {
         method: outcome
         for method, outcome in outcomes_on(task, experiment, outcomes, protocol).items()
         if outcome.steps[-1] >= 0.85 * TASKS[task].total_timesteps
     }
-    own = [method for kind in (MCPO_VARIANTS, CONSTANT_TARGETS) for method in kind if method in found]
-    own = [method for method in own if not method.endswith("literal")]
+    defaults = [name for name in (*MCPO_VARIANTS, *CONSTANT_TARGETS) if not name.endswith("literal")]
+    own = [method for method in defaults if method in found]
     if not own or PPO not in found:
         return {}
     others = [method for method in found if method in METHODS and method not in (PPO, *PARTS) and "MCPO" not in method]
