@@ -183,7 +183,7 @@ SIXTH_ROUND = {
         "small means": {"small_means": 1.0},
         "sharp α": {"sharpness": 100.0},
     }.items()
-}
+} | {"adaptive, ∝batch, sharp α": ADAPTIVE._replace(by_batch=2.0, sharpness=100.0)}
 """Around the reading of the fifth round that does best on BipedalWalker, with 40 or more seeds on the tasks in JAX."""
 READINGS |= THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND
 
