@@ -98,6 +98,8 @@ class Reading(NamedTuple):
     """multiply β_max by the root of the divergence relative to its target, at most 10, in place of 2 or ½"""
     cap_min: float = 0.1
     """lower limit of an adaptive β_max"""
+    hold: float = 0.0
+    """decide β after this many samples, if an epoch has more of them"""
 
 
 READINGS = {
@@ -183,7 +185,11 @@ SIXTH_ROUND = {
         "small means": {"small_means": 1.0},
         "sharp α": {"sharpness": 100.0},
     }.items()
-} | {"adaptive, ∝batch, sharp α": ADAPTIVE._replace(by_batch=2.0, sharpness=100.0)}
+} | {
+    "adaptive, ∝batch, sharp α": ADAPTIVE._replace(by_batch=2.0, sharpness=100.0),
+    "adaptive, ∝batch, hold": ADAPTIVE._replace(by_batch=2.0, hold=8192.0),
+    "adaptive, ∝batch, hold, sharp α": ADAPTIVE._replace(by_batch=2.0, hold=8192.0, sharpness=100.0),
+}
 """Around the reading of the fifth round that does best on BipedalWalker, with 40 or more seeds on the tasks in JAX."""
 READINGS |= THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND
 
@@ -252,7 +258,9 @@ class Readings(MCPO):
         grown = jnp.minimum(state.kl_cost * reading.growth, state.kl_cost_max)
         upper = jnp.where(reading.growth > 0, grown, state.kl_cost_max)
         switched = jnp.where(outside, upper, self.kl_cost_min)
-        decides = (reading.each_minibatch > 0) | (state.num_updates % self.num_minibatches == 0)
+        held = jnp.clip(reading.hold // weight.size, 1, self.num_minibatches).astype(jnp.int32)
+        held = jnp.where(reading.each_minibatch > 0, 1, jnp.where(reading.hold > 0, held, self.num_minibatches))
+        decides = state.num_updates % held == 0
         kl_cost = jnp.where(decides, switched, state.kl_cost)
 
         def objective(new: Evaluation, batch: Batch, remaining: Any) -> Any:
