@@ -187,8 +187,13 @@ SIXTH_ROUND = {
     }.items()
 } | {
     "adaptive, ∝batch, sharp α": ADAPTIVE._replace(by_batch=2.0, sharpness=100.0),
-    "adaptive, ∝batch, hold": ADAPTIVE._replace(by_batch=2.0, hold=8192.0),
-    "adaptive, ∝batch, hold, sharp α": ADAPTIVE._replace(by_batch=2.0, hold=8192.0, sharpness=100.0),
+    **{
+        f"adaptive, ∝batch, hold {hold}{sharp}": ADAPTIVE._replace(
+            by_batch=2.0, hold=float(hold), sharpness=100.0 if sharp else 1.0
+        )
+        for hold in (1024, 2048, 8192)
+        for sharp in ("", ", sharp α")
+    },
 }
 """Around the reading of the fifth round that does best on BipedalWalker, with 40 or more seeds on the tasks in JAX."""
 READINGS |= THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND
