@@ -1,7 +1,7 @@
-"""The tables of docs/fidelity.md, from results/readings.json and the outcomes under results/.
+"""The tables of docs/fidelity.md and docs/readings.md, from results/readings.json and the outcomes under results/.
 
 usage: python benchmarks/fidelity.py                        print the tables
-       python benchmarks/fidelity.py --write                put them into docs/fidelity.md
+       python benchmarks/fidelity.py --write                put them into the pages
        python benchmarks/fidelity.py --add FILE --round 3   add a file of readings.py to results/readings.json
 
 Mean ranks follow the rule in benchmarks/readings.py: in each cell, readings are ranked by their mean final return.
@@ -17,20 +17,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from readings import READINGS, Reading, scaled
 
 from trustax.cli.formatting import short_count
 from trustax.paper.results import Outcome, read
 from trustax.paper.tables.cells import Entry, Sample, entry
 from trustax.paper.tables.layout import Column, PaperTable, interval, number, ours, seeds, theirs
 from trustax.paper.tables.tables import table
+from trustax.paper.tasks import task_of
 
 ROOT = Path(__file__).parent.parent
 READINGS_FILE = ROOT / "results" / "readings.json"
-PAGE = ROOT / "docs" / "fidelity.md"
+PAGES = {name: ROOT / "docs" / f"{name}.md" for name in ("fidelity", "readings")}
+ROUNDS = (1, 2, 3, 4, 5, 6)
 CONTROLS = ("minibatch 10", "PPO", "PPO, small means")
 """Readings that are not ranked: the literal one, and PPO."""
 CHOSEN = "cap to 0.01 from 10"
-"""The reading that `MCPO()` is."""
+"""The reading that the second round picked; later rounds vary it."""
 PROTOCOLS = {"paper": "terminate", "bootstrapped": "bootstrapped"}
 KEPT = ("task", "protocol", "round", "reading", "steps", "total_timesteps", "returns", "beta", "cap", "kl_old_new")
 COLUMNS = {
@@ -92,18 +95,78 @@ def readings_table(round_number: int) -> str:
     cells, ranks = readings(round_number), mean_ranks(round_number)
     rest = [name for name in names(round_number) if name not in ranks and name not in CONTROLS]
     order = [*ranks, *rest, *(name for name in CONTROLS if name in names(round_number))]
+    headings = ["reading", *(_heading(key, cell) for key, cell in cells.items())]
     rows = [
-        [
-            f"**{name}**" if name == CHOSEN else name,
-            number(ranks[name], 2) if name in ranks else "",
-            *(_mean_return(cell.get(name)) for cell in cells.values()),
-        ]
+        [f"**{name}**" if name == CHOSEN else name, *(_mean_return(cell.get(name)) for cell in cells.values())]
         for name in order
     ]
     if CHOSEN in ranks:
-        adapted = [number(cell[CHOSEN]["cap"], 1) for cell in cells.values()]
-        rows.append([f"*mean β_max of {CHOSEN}*", "", *adapted])
-    return _markdown([["reading", "mean rank", *(_heading(key, cell) for key, cell in cells.items())], *rows])
+        rows.append([f"*mean β_max of {CHOSEN}*", *(number(cell[CHOSEN]["cap"], 1) for cell in cells.values())])
+    if ranks:
+        headings.insert(1, "mean rank")
+        for row, name in zip(rows, [*order, ""], strict=False):
+            row.insert(1, number(ranks[name], 2) if name in ranks else "")
+    return _markdown([headings, *rows])
+
+
+CHOICES = {
+    "**MCPO()**": "adaptive, ∝batch, auto",
+    "β decided once an epoch": "adaptive, ∝batch",
+    "β decided at every minibatch": "adaptive, ∝batch, each minibatch",
+    "every minibatch, sharper α": "adaptive, ∝batch, each minibatch, sharp α",
+    "every minibatch, KL target ∝ √batch": "adaptive, √batch, each minibatch",
+    "once an epoch, KL target ∝ √batch": "adaptive, √batch",
+    "once an epoch, constant KL target": "adaptive",
+    "once an epoch, constant β_max = 10": "epoch 10",
+    "literal: every minibatch, constant β_max = 10": "minibatch 10",
+    "PPO": "PPO",
+}
+"""The readings that matter for the choice, by what they are in words."""
+CHOICE_CELLS = (
+    ("Pendulum-v1", "paper"),
+    ("Pendulum-v1", "bootstrapped"),
+    ("LunarLander-v3", "paper"),
+    ("LunarLander-v3", "bootstrapped"),
+    ("BipedalWalker-v3", "paper"),
+    ("BipedalWalker-v3", "bootstrapped"),
+    ("MiniGrid-Unlock-v0", "paper"),
+    ("MiniGrid-UnlockPickup-v0", "paper"),
+    ("MiniGrid-UnlockPickup-v0", "bootstrapped"),
+    ("Hopper-v5", "bootstrapped"),
+    ("HalfCheetah-v5", "bootstrapped"),
+)
+
+
+def choice_table() -> str:
+    """Mean return ± standard error over all complete runs of a reading in all rounds (how many runs)."""
+    rows = json.loads(READINGS_FILE.read_text(encoding="utf-8"))
+    complete = [row for row in rows if row["steps"] >= 0.95 * row["total_timesteps"]]
+    headings = [f"{_task_name(task)}<br>{PROTOCOLS[protocol]}" for task, protocol in CHOICE_CELLS]
+    body = [[label, *(_pooled(complete, cell, name) for cell in CHOICE_CELLS)] for label, name in CHOICES.items()]
+    return _markdown([["reading", *headings], *body])
+
+
+def _pooled(rows: list[dict[str, Any]], cell: Cell, name: str) -> str:
+    """All runs of a cell with a reading, under any name that means the same there."""
+    same = _meaning(name, cell[0])
+    runs = [
+        value
+        for row in rows
+        if (row["task"], row["protocol"]) == cell and _meaning(row["reading"], cell[0]) == same
+        for value in row["returns"]
+    ]
+    if not runs:
+        return ""
+    mean, error = np.mean(runs), np.std(runs) / np.sqrt(len(runs))
+    digits = 2 if abs(mean) < 1 else 0
+    return f"{number(float(mean), digits)} ± {number(float(error), digits)} ({len(runs)})"
+
+
+def _meaning(name: str, env_id: str) -> Reading:
+    """A reading with the KL target that it has on a task; how the target grows makes no difference then."""
+    task = task_of(env_id) or task_of("Pendulum-v1")
+    assert task
+    return scaled(READINGS[name], task.num_envs * task.horizon, task.num_minibatches)._replace(by_batch=0.0)
 
 
 def _heading(key: Cell, cell: dict[str, dict[str, Any]]) -> str:
@@ -111,9 +174,12 @@ def _heading(key: Cell, cell: dict[str, dict[str, Any]]) -> str:
     row = next(iter(cell.values()))
     whole = row["total_timesteps"]
     stopped = f" of {short_count(whole)}" if row["steps"] < 0.95 * whole else ""
-    name = re.sub(r"^MiniGrid-|-v\d+$", "", task)
     steps = short_count(row["steps"] if stopped else whole)
-    return f"{name}<br>{PROTOCOLS[protocol]}<br>{steps}{stopped}, {len(row['returns'])} seeds"
+    return f"{_task_name(task)}<br>{PROTOCOLS[protocol]}<br>{steps}{stopped}, {len(row['returns'])} seeds"
+
+
+def _task_name(env_id: str) -> str:
+    return re.sub(r"^MiniGrid-|-v\d+$", "", env_id)
 
 
 def _mean_return(row: dict[str, Any] | None) -> str:
@@ -204,18 +270,21 @@ def _markdown(rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def tables() -> dict[str, str]:
-    """Every table of the page by the name in its markers."""
-    rounds = {f"round {number}": readings_table(number) for number in (1, 2, 3, 4)}
-    return rounds | {"outcomes": outcomes_table(), "short": short_table(), "baselines": baselines_table()}
+def tables(page: str) -> dict[str, str]:
+    """Every table of a page by the name in its markers."""
+    if page == "readings":
+        return {f"round {number}": readings_table(number) for number in ROUNDS}
+    evidence = {"choice": choice_table(), "outcomes": outcomes_table(), "short": short_table()}
+    return evidence | {"baselines": baselines_table()}
 
 
-def written(page: str) -> str:
-    """The page with its tables made from the files."""
-    for name, text in tables().items():
-        before, marker, after = page.partition(f"<!-- {name} -->\n")
+def written(name: str) -> str:
+    """The text of a page with its tables made from the files."""
+    page = PAGES[name].read_text(encoding="utf-8")
+    for marked, text in tables(name).items():
+        before, marker, after = page.partition(f"<!-- {marked} -->\n")
         if not marker:
-            raise SystemExit(f"docs/fidelity.md should have a line <!-- {name} --> above the table")
+            raise SystemExit(f"docs/{name}.md should have a line <!-- {marked} --> above the table")
         rest = re.sub(r"\A(\|.*\n)*", "", after)  # without the old table
         page = f"{before}{marker}{text}\n{rest}"
     return page
@@ -235,7 +304,7 @@ def add(file: Path, round_number: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/fidelity.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into the pages")
     parser.add_argument("--add", type=Path, help="a file that benchmarks/readings.py wrote")
     parser.add_argument("--round", type=int, help="the round of the experiment that the file belongs to")
     options = parser.parse_args()
@@ -244,9 +313,10 @@ def main() -> None:
             parser.error("--add needs --round")
         add(options.add, options.round)
     elif options.write:
-        PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        for name, page in PAGES.items():
+            page.write_text(written(name), encoding="utf-8")
     else:
-        print("\n\n".join(tables().values()))
+        print("\n\n".join(text for name in PAGES for text in tables(name).values()))
 
 
 if __name__ == "__main__":

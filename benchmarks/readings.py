@@ -44,7 +44,7 @@ from jaxtyping import Array, Float
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
 from trustax.algorithms.first_order import ascend, batch_metrics
 from trustax.algorithms.mcpo.attention import dropout_masks
-from trustax.algorithms.mcpo.mcpo import MCPO
+from trustax.algorithms.mcpo.mcpo import KL_TARGET_BATCH_SIZE, LARGE_MINIBATCH, MCPO
 from trustax.algorithms.mcpo.state import MCPOState
 from trustax.algorithms.ppo import PPO
 from trustax.envs import make
@@ -60,8 +60,6 @@ from trustax.runtime.state import start
 from trustax.runtime.train_step import TrainStep
 from trustax.types import BoxActions, Progress, Rollout
 
-BATCH_SIZE = 8192
-"""The samples of an iteration with which `cap_target` is used as it is (`by_batch`)."""
 EXACT, K1, K2, K3 = (tuple(float(i == j) for j in range(4)) for i in range(4))
 """How a divergence is estimated: exactly, or from the taken actions by -log r, ½ (log r)², r - 1 - log r."""
 
@@ -86,7 +84,7 @@ class Reading(NamedTuple):
     clip: float = 0.0
     """PPO with this clip range instead of MCPO"""
     by_batch: float = 0.0
-    """the power of the batch size, relative to `BATCH_SIZE`, that `cap_target` grows with is half of this"""
+    """the power of the batch size, relative to 8,192 samples, that `cap_target` grows with is half of this"""
     small_means: float = 0.0
     """start with means of box actions of size 0.01 instead of 1"""
     floor: float = 0.0
@@ -100,6 +98,8 @@ class Reading(NamedTuple):
     """lower limit of an adaptive β_max"""
     hold: float = 0.0
     """decide β after this many samples, if an epoch has more of them"""
+    auto: float = 0.0
+    """decide β at every minibatch if it has 1,024 samples or more, else once an epoch"""
 
 
 READINGS = {
@@ -187,6 +187,7 @@ SIXTH_ROUND = {
     }.items()
 } | {
     "adaptive, ∝batch, sharp α": ADAPTIVE._replace(by_batch=2.0, sharpness=100.0),
+    "adaptive, ∝batch, auto": ADAPTIVE._replace(by_batch=2.0, auto=1.0),
     **{
         f"adaptive, ∝batch, hold {hold}{sharp}": ADAPTIVE._replace(
             by_batch=2.0, hold=float(hold), sharpness=100.0 if sharp else 1.0
@@ -304,9 +305,12 @@ class Readings(MCPO):
         return (state, wanted), metrics
 
 
-def _scaled(reading: Reading, batch_size: int) -> Reading:
-    factor = (batch_size / BATCH_SIZE) ** (0.5 * reading.by_batch)
-    return reading._replace(cap_target=reading.cap_target * factor)
+def scaled(reading: Reading, batch_size: int, num_minibatches: int) -> Reading:
+    """The reading with the KL target and the switch that it has for a batch."""
+    factor = (batch_size / KL_TARGET_BATCH_SIZE) ** (0.5 * reading.by_batch)
+    large = batch_size // num_minibatches >= LARGE_MINIBATCH
+    switch = {"auto": 0.0, "each_minibatch": float(large)} if reading.auto else {}
+    return reading._replace(cap_target=reading.cap_target * factor, **switch)
 
 
 def _with_small_means(run: Run, environment: Any, learner: Any, reading: Any) -> Any:
@@ -350,7 +354,9 @@ def measure(
     configure_devices(run.num_seeds, large_network=observes_images(run.env_id))
     environment = make(run.env_id, run.seeds, run.num_envs, True)
     state = start(run, environment)
-    rows = [_scaled(READINGS[name], run.batch_size) for name in names for _ in range(num_seeds)]
+    rows = [
+        scaled(READINGS[name], run.batch_size, algorithm.num_minibatches) for name in names for _ in range(num_seeds)
+    ]
     reading = jax.tree.map(lambda *values: jnp.array(values, jnp.float32), *rows)
     begun = _with_small_means(run, environment, state.learner, reading)
     learner = ReadingState(

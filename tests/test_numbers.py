@@ -36,7 +36,7 @@ PROTOCOLS = {"terminate": "paper", "bootstrapped": "bootstrapped"}
 def rows_after(page: str, heading: str) -> list[list[str]]:
     """The cells of a page's table that begins with this line, without its first two lines."""
     lines = page[page.index(heading) :].splitlines()
-    body = lines[2 : next(number for number, line in enumerate(lines) if not line.startswith("|"))]
+    body = lines[2 : next((number for number, line in enumerate(lines) if not line.startswith("|")), len(lines))]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in body]
 
 
@@ -112,29 +112,20 @@ def test_the_returns_are_those_of_the_runs() -> None:
         assert cells == returns_of(task.partition(",")[0], limits), f"{task}, {limits}"
 
 
-def test_the_paired_returns_are_those_of_the_experiment() -> None:
-    results = json.loads((ROOT / "results" / "readings.json").read_text(encoding="utf-8"))
-    rows = results if isinstance(results, list) else results["readings"]
-
-    def mean(task: str, protocol: str, reading: str) -> float:
-        (row,) = (
-            row
-            for row in rows
-            if (row["task"], row["protocol"], row["reading"], row["round"]) == (task, protocol, reading, 2)
-        )
-        assert len(row["returns"]) == 20
-        return sum(row["returns"]) / 20
-
-    ours, ppo = "cap to 0.01 from 10", "PPO"
-    pendulum = [f"{mean('Pendulum-v1', 'paper', reading):.1f}".replace("-", "−") for reading in (ours, ppo)]
-    pickup = [
-        f"{mean('MiniGrid-UnlockPickup-v0', protocol, reading):.2f}"
-        for reading in (ours, ppo)
-        for protocol in ("paper", "bootstrapped")
-    ]
+def test_the_pooled_returns_are_those_of_the_experiment() -> None:
+    cells = [("Pendulum-v1", "paper"), *(("MiniGrid-UnlockPickup-v0", protocol) for protocol in PROTOCOLS.values())]
+    rows = {row[0]: row for row in rows_after(fidelity.choice_table(), "| reading |")}
+    columns = [1 + fidelity.CHOICE_CELLS.index(cell) for cell in cells]
+    pendulum, *pickup = (rows["**MCPO()**"][column].rpartition(" ") for column in columns)
+    ppo_pendulum, *ppo_pickup = (rows["PPO"][column].rpartition(" ") for column in columns)
+    count, ppo_count = (cell[2].strip("()") for cell in (pendulum, ppo_pendulum))
     text = " ".join(LEARNING.split())
-    assert f"ended at {pendulum[0]} on Pendulum (time limits terminate; PPO {pendulum[1]})" in text
-    assert f"at {pickup[0]} and {pickup[1]} on UnlockPickup (PPO {pickup[2]} and {pickup[3]})" in text
+    said = (
+        f"`MCPO()` has {pendulum[0]} on Pendulum where time limits terminate (mean and standard error of {count} runs; "
+    )
+    assert f"{said}PPO {ppo_pendulum[0]}, {ppo_count} runs)" in text
+    said = f"and {pickup[0][0]} and {pickup[1][0]} on UnlockPickup ({pickup[0][2].strip('()')} runs each; "
+    assert f"{said}PPO {ppo_pickup[0][0]} and {ppo_pickup[1][0]}, {ppo_pickup[0][2].strip('()')} runs each)" in text
 
 
 def test_the_pages_count_the_baselines_that_match() -> None:
@@ -148,20 +139,24 @@ def test_the_pages_count_the_baselines_that_match() -> None:
         assert f"{said}{run.count('matches')} match: the 95 % intervals overlap." in " ".join(page.split())
 
 
-def test_the_page_on_fidelity_has_the_tables_that_its_script_makes() -> None:
-    page = fidelity.PAGE.read_text(encoding="utf-8")
-    assert fidelity.written(page) == page, "run python benchmarks/fidelity.py --write"
+@pytest.mark.parametrize("page", ["fidelity", "readings"])
+def test_the_pages_on_fidelity_have_the_tables_that_their_script_makes(page: str) -> None:
+    assert fidelity.written(page) == fidelity.PAGES[page].read_text(encoding="utf-8"), (
+        "run python benchmarks/fidelity.py --write"
+    )
 
 
-def test_the_page_on_fidelity_applies_its_rule() -> None:
+def test_the_page_on_readings_applies_its_rule() -> None:
     first, second = (list(fidelity.mean_ranks(number).items()) for number in (1, 2))
     assert [name for name, rank in first if rank < first[0][1] + 0.5] == ["cap to 0.01", "epoch 3"]
     assert [name for name, rank in second if rank < second[0][1] + 0.5] == [fidelity.CHOSEN]
     chosen = readings.READINGS[fidelity.CHOSEN]
     assert (chosen.kl_cost_max, chosen.cap_target) == (MCPO().kl_cost_max, MCPO().kl_cost_max_target)
     assert chosen == readings.Reading(cap_target=chosen.cap_target), "it differs from the paper in one value"
-    assert readings.READINGS["adaptive, √batch"] == chosen._replace(by_batch=1.0), "the third round changed one value"
-    assert MCPO().kl_target_batch_size == readings.BATCH_SIZE
+    assert readings.READINGS["adaptive, ∝batch, auto"] == chosen._replace(by_batch=2.0, auto=1.0), (
+        "what later rounds changed"
+    )
+    assert (MCPO().kl_target_growth, MCPO().switch_every) == (1.0, "auto")
 
 
 def test_readings_with_the_same_mean_share_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:

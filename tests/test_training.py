@@ -297,6 +297,7 @@ def test_hyperparameters_out_of_range_are_refused(fields: dict[str, Any], messag
         ({"hidden_sizes": 64}, "hidden_sizes must be a tuple of whole numbers, not 64"),
         ({"learning_rate": "3e-4"}, "learning_rate must be a number or a tuple of numbers, not '3e-4'"),
         ({"decay_learning_rate": 1}, "decay_learning_rate must be True or False, not 1"),
+        ({"kl_target_batch_size": 5}, "kl_target_batch_size was 0 or 8192 in earlier versions, not 5"),
     ],
 )
 def test_hyperparameters_of_a_wrong_type_are_refused(fields: dict[str, Any], message: str) -> None:
@@ -309,7 +310,7 @@ def test_an_older_file_keeps_its_meaning() -> None:
     """Before `switch_every` existed, β was decided at every minibatch."""
     run = from_json({"algorithm": {"name": "mcpo"}, "env_id": "CartPole-v1"})
     assert run.algorithm.switch_every == "minibatch"
-    assert tx.MCPO().switch_every == "epoch"
+    assert tx.MCPO().switch_every == "auto"
     assert from_json(to_json(tx.Run(algorithm=tx.MCPO(), env_id="CartPole-v1"))).algorithm == tx.MCPO()
 
 
@@ -318,6 +319,13 @@ def test_an_older_file_keeps_its_meaning() -> None:
 def test_an_older_file_defines_the_learning_rate_schedule(method: str, decays: bool, schedule: str) -> None:
     run = from_json({"algorithm": {"name": method, "decay_learning_rate": decays}, "env_id": "CartPole-v1"})
     assert run.algorithm.learning_rate_schedule == schedule
+    assert from_json(to_json(run)) == run
+
+
+@pytest.mark.parametrize(("batch_size", "growth"), [(0, 0.0), (8192, 0.5)])
+def test_an_older_file_defines_the_growth_of_the_kl_target(batch_size: int, growth: float) -> None:
+    run = from_json({"algorithm": {"name": "mcpo", "kl_target_batch_size": batch_size}, "env_id": "CartPole-v1"})
+    assert run.algorithm.kl_target_growth == growth
     assert from_json(to_json(run)) == run
 
 

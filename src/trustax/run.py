@@ -24,7 +24,7 @@ ADDED_LATER = {
     "start_from": "",
     "switch_every": "minibatch",
     "kl_cost_max_target": 0.0,
-    "kl_target_batch_size": 0,
+    "kl_target_growth": 0.0,
     "kl_estimator": "exact",
     "network": "auto",
     "activation": "tanh",
@@ -181,14 +181,19 @@ def from_json(values: Any) -> Run:
 
 
 def _renamed(algorithm: type, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings under their present names: earlier versions knew a linear learning rate or none."""
-    if "decay_learning_rate" not in settings or hasattr(algorithm, "decay_learning_rate"):
-        return settings
+    """Settings of earlier versions under their present names."""
     settings = dict(settings)
-    decays = settings.pop("decay_learning_rate")
-    if not isinstance(decays, bool):
-        raise TrustaxError(f"decay_learning_rate must be True or False, not {decays!r}")
-    return {"learning_rate_schedule": "linear" if decays else "constant"} | settings
+    if "decay_learning_rate" in settings and not hasattr(algorithm, "decay_learning_rate"):
+        decays = settings.pop("decay_learning_rate")
+        if not isinstance(decays, bool):
+            raise TrustaxError(f"decay_learning_rate must be True or False, not {decays!r}")
+        settings = {"learning_rate_schedule": "linear" if decays else "constant"} | settings
+    if "kl_target_batch_size" in settings and hasattr(algorithm, "kl_target_growth"):
+        batch_size = settings.pop("kl_target_batch_size")
+        if batch_size not in (0, 8192):
+            raise TrustaxError(f"kl_target_batch_size was 0 or 8192 in earlier versions, not {batch_size!r}")
+        settings = {"kl_target_growth": 0.5 if batch_size else 0.0} | settings
+    return settings
 
 
 def _added_later(kind: type) -> dict[str, Any]:

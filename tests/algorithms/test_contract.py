@@ -83,7 +83,7 @@ CHANGES = {
     "kl_cost_min": Change((1.0,), iterations=2),  # in the very first minibatch all three policies are equal
     "kl_cost_max": Change((1.0,), {"kl_cost_max_target": 0.0}),
     "kl_cost_max_target": Change((0.0, 1.0)),
-    "kl_target_batch_size": Change((1,), {"kl_cost_max_target": 1e-3}),
+    "kl_target_growth": Change((0.0,), {"kl_cost_max_target": 1e-3}),
     "switch_every": Change(("minibatch",)),
     "kl_cost": Change((5.0,), {"kl_cost_rule": "fixed"}),
     "kl_target": Change((1e-9,), {"kl_cost_rule": "adaptive"}),

@@ -48,7 +48,7 @@ MANY_POLICIES = change(
     memory_size=1000, write_rule="interval", write_interval=1, kl_cost_rule="adaptive", kl_target=1e-6
 )
 EACH_MINIBATCH = change(switch_every="minibatch")
-ADAPTIVE_MAXIMUM = change(kl_cost_max_target=0.1, kl_target_batch_size=HORIZON * NUM_ENVS * 4)
+ADAPTIVE_MAXIMUM = change(kl_cost_max_target=0.05)
 both_action_kinds = pytest.mark.parametrize("actions", ["discrete", "box"])
 
 
@@ -259,8 +259,7 @@ class Reference:
         for rows in minibatch_rows(key, self.settings, len(samples.weight)):
             self.step(samples.take(rows), old, self.settings.learning_rate * remaining)
         if target := self.settings.kl_cost_max_target:
-            if self.settings.kl_target_batch_size:
-                target *= np.sqrt(len(samples.weight) / self.settings.kl_target_batch_size)
+            target *= max(len(samples.weight) / 8192, 1) ** self.settings.kl_target_growth
             before, after = (self.network(x, samples.observation).distribution for x in (old, self.theta))
             distance = samples.share @ kl(before, after)
             factor = 2 if distance > 1.5 * target else 0.5 if distance < target / 1.5 else 1
@@ -501,14 +500,25 @@ def test_adaptive_cost_approaches_the_target(algorithm: MCPO, factor: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("every", "count", "expected"),
-    [("epoch", 0, 10), ("epoch", 3, 7), ("epoch", 4, 10), ("minibatch", 3, 10), ("minibatch", 4, 10)],
+    ("every", "size", "count", "expected"),
+    [
+        ("epoch", 2048, 0, 10),
+        ("epoch", 2048, 3, 7),
+        ("epoch", 2048, 4, 10),
+        ("minibatch", 1, 3, 10),
+        ("minibatch", 1, 4, 10),
+        ("auto", 1023, 3, 7),
+        ("auto", 1023, 4, 10),
+        ("auto", 1024, 3, 10),
+    ],
 )
-def test_beta_switches_at_the_right_minibatches(every: str, count: int, expected: float) -> None:
+def test_beta_switches_at_the_right_minibatches(every: str, size: int, count: int, expected: float) -> None:
     """Four minibatches an epoch: updates 0 and 4 start one. β was 7 before; outside the radius it becomes β_max."""
     algorithm = change(switch_every=every)
     state = eqx.tree_at(lambda s: s.learner.adam.count, trained(SMALL).states[0], jnp.int32(count))
-    outside, inside = (float(algorithm._switch_beta(state, jnp.float32(7), jnp.array(x))) for x in (True, False))
+    outside, inside = (
+        float(algorithm._switch_beta(state, jnp.float32(7), jnp.array(x), jnp.float32(size))) for x in (True, False)
+    )
     assert outside == expected
     assert inside == pytest.approx(0.01 if expected == 10 else 7)
 
@@ -528,12 +538,15 @@ def test_beta_max_adapts_to_the_divergence(target: float, before: float, after: 
     assert float(metrics["mcpo/beta"].max()) == pytest.approx(before)
 
 
-@pytest.mark.parametrize(("batch_size", "expected"), [(0, 0.01), (2048, 0.02), (8192, 0.01), (32768, 0.005)])
-def test_the_kl_target_grows_with_the_square_root_of_the_batch(batch_size: int, expected: float) -> None:
-    """8,192 samples: 0.01 · √(8,192 / batch_size)."""
-    algorithm = change(kl_cost_max_target=0.01, kl_target_batch_size=batch_size)
+@pytest.mark.parametrize(
+    ("batch_size", "growth", "expected"),
+    [(8192, 1.0, 0.01), (32768, 1.0, 0.04), (2048, 1.0, 0.01), (32768, 0.5, 0.02), (32768, 0.0, 0.01)],
+)
+def test_the_kl_target_grows_with_the_batch(batch_size: int, growth: float, expected: float) -> None:
+    """0.01 · max(batch_size / 8,192, 1)^growth."""
+    algorithm = change(kl_cost_max_target=0.01, kl_target_growth=growth)
     _, batch = virtual_and_batch("discrete")
-    batch = eqx.tree_at(lambda b: b.weight, batch, jnp.ones(8192))
+    batch = eqx.tree_at(lambda b: b.weight, batch, jnp.ones(batch_size))
     assert float(algorithm._kl_cost_max_target(batch)) == pytest.approx(expected)
 
 

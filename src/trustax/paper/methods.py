@@ -27,7 +27,8 @@ MEMORY_SIZES = (5, 10, 40)
 
 def paper_mcpo(**settings: Any) -> MCPO:
     """MCPO with the paper's constant β_max; by default, `MCPO()` adapts it."""
-    paper = {"kl_cost_min": 0.01, "kl_cost_max": 10.0, "kl_cost_max_target": 0.0, "kl_target_batch_size": 0}
+    paper = {"kl_cost_min": 0.01, "kl_cost_max": 10.0, "kl_cost_max_target": 0.0, "kl_target_growth": 0.0}
+    paper |= {"switch_every": "epoch"}
     return MCPO(**paper | settings)
 
 
@@ -63,7 +64,8 @@ MCPO_VARIANTS: dict[str, Algorithm] = {
 """`MCPO()` as it is by default, and MCPO with β decided at every minibatch."""
 
 CONSTANT_TARGETS: dict[str, Algorithm] = {
-    f"MCPO N={size} constant target": MCPO(memory_size=size, kl_target_batch_size=0) for size in MEMORY_SIZES
+    f"MCPO N={size} constant target": MCPO(memory_size=size, kl_target_growth=0.0, switch_every="epoch")
+    for size in MEMORY_SIZES
 }
 """`MCPO()` with one KL target for all batch sizes; the same as `MCPO()` if an iteration has 8,192 samples."""
 

@@ -40,6 +40,10 @@ CONTEXT_LIMIT = 100.0
 """The context is clipped to ± this value, so that one extreme feature cannot saturate the attention."""
 KL_COST_MAX_LIMITS = 0.1, 100.0
 """Bounds of an adaptive β_max."""
+LARGE_MINIBATCH = 1024
+"""The number of samples from which on β switches at every minibatch (`switch_every="auto"`)."""
+KL_TARGET_BATCH_SIZE = 8192
+"""The largest batch size with which the KL target of an adaptive β_max is used as it is."""
 
 
 class Virtual(NamedTuple):
@@ -72,10 +76,11 @@ class MCPO(FirstOrder):
     """β when the new policy is farther away (switching), or its initial value if it adapts."""
     kl_cost_max_target: float = setting(0.01, minimum=0)
     """KL divergence of old and new policy that β_max adapts to after each iteration; 0 keeps kl_cost_max."""
-    kl_target_batch_size: int = setting(8192, minimum=0)
-    """Batch size that kl_cost_max_target is meant for; the target grows with the square root of the batch. 0: never."""
-    switch_every: Literal["epoch", "minibatch"] = "epoch"
-    """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch."""
+    kl_target_growth: float = setting(1.0, minimum=0)
+    """Power of the batch size, relative to 8,192 samples, that kl_cost_max_target grows with above; 0: constant."""
+    switch_every: Literal["auto", "epoch", "minibatch"] = "auto"
+    """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch; auto: at every
+    minibatch if it has 1,024 samples or more, else once an epoch."""
     kl_cost: PerLearner = setting(1.0, minimum=0)
     """β (fixed), or its initial value (adaptive)."""
     kl_target: PerLearner = setting(0.03, minimum=0)
@@ -136,11 +141,11 @@ class MCPO(FirstOrder):
         return self.kl_cost_rule == "switching" and self.kl_cost_max_target > 0
 
     def _kl_cost_max_target(self, batch: Batch) -> Float[Array, ""] | float:
-        """The KL target of an iteration. It grows with the batch, because more samples make a less noisy gradient."""
-        if not self.kl_target_batch_size:
+        """The KL target of an iteration. Large batches have a larger one, as their gradients are less noisy."""
+        if not self.kl_target_growth:
             return self.kl_cost_max_target
-        num_samples = sum_over_devices(jnp.array(batch.weight.size, jnp.float32))
-        return self.kl_cost_max_target * jnp.sqrt(num_samples / self.kl_target_batch_size)
+        size = _num_samples(batch) / KL_TARGET_BATCH_SIZE
+        return self.kl_cost_max_target * jnp.maximum(size, 1) ** self.kl_target_growth
 
     def _adapt_kl_cost(self, state: MCPOState, batch: Batch, kl_target: Float[Array, ""] | float) -> Float[Array, ""]:
         """β or β_max after an iteration, adapted to the KL divergence of that iteration."""
@@ -164,7 +169,7 @@ class MCPO(FirstOrder):
         old_to_virtual, mean_alpha, return_virtual = expectations(
             [old.kl(virtual.distribution), alpha, virtual.evaluation.ratio * batch.advantage], weight
         )
-        beta = self._switch_beta(state, beta, old_to_new > old_to_virtual)
+        beta = self._switch_beta(state, beta, old_to_new > old_to_virtual, _num_samples(batch))
 
         def objective(
             new: Evaluation, batch: Batch, remaining: Float[Array, ""]
@@ -242,12 +247,14 @@ class MCPO(FirstOrder):
             return jax.nn.sigmoid((virtual.evaluation.ratio - 1) * batch.advantage)
         return jnp.full_like(batch.advantage, self.trust_region_weight)
 
-    def _switch_beta(self, state: MCPOState, beta: Float[Array, ""], outside: Bool[Array, ""]) -> Float[Array, ""]:
+    def _switch_beta(
+        self, state: MCPOState, beta: Float[Array, ""], outside: Bool[Array, ""], minibatch_size: Float[Array, ""]
+    ) -> Float[Array, ""]:
         """Eq. 4: β_max where the new policy is farther from the old one than ψ is (`outside`), else β_min.
 
         The paper does not say how often β switches. If it switches at every minibatch, it is almost always β_max,
         because ψ follows θ. If it switches once per epoch, epochs of exploration alternate with epochs that return
-        into the two regions.
+        into the two regions. The first is better with large minibatches, the second with small ones.
         """
         if self.kl_cost_rule != "switching":
             return jnp.array(self.kl_cost, jnp.float32) if self.kl_cost_rule == "fixed" else state.kl_cost
@@ -255,8 +262,10 @@ class MCPO(FirstOrder):
         switched = jnp.where(outside, beta_max, self.kl_cost_min).astype(jnp.float32)
         if self.switch_every == "minibatch":
             return switched
-        epoch_begins = state.num_updates % self.num_minibatches == 0
-        return jnp.where(epoch_begins, switched, beta)
+        decides = state.num_updates % self.num_minibatches == 0  # an epoch begins
+        if self.switch_every == "auto":
+            decides |= minibatch_size >= LARGE_MINIBATCH
+        return jnp.where(decides, switched, beta)
 
     def _distance(
         self, alpha: Float[Array, " batch"], batch: Batch, virtual: Virtual, new: Evaluation
@@ -274,3 +283,8 @@ class MCPO(FirstOrder):
         if self.write_rule == "interval":
             return num_updates % self.write_interval == 0
         return new_to_virtual >= old_to_virtual if self.write_ties else new_to_virtual > old_to_virtual
+
+
+def _num_samples(batch: Batch) -> Float[Array, ""]:
+    """The number of samples of a batch or minibatch on all devices."""
+    return sum_over_devices(jnp.array(batch.weight.size, jnp.float32))
