@@ -28,8 +28,7 @@ MEMORY_SIZES = (5, 10, 40)
 def paper_mcpo(**settings: Any) -> MCPO:
     """MCPO with the paper's constant β_max; by default, `MCPO()` adapts it."""
     paper = {"kl_cost_min": 0.01, "kl_cost_max": 10.0, "kl_cost_max_target": 0.0, "kl_target_growth": 0.0}
-    paper |= {"switch_every": "epoch"}
-    return MCPO(**paper | settings)
+    return MCPO(**{"switch_every": "epoch"} | paper | settings)
 
 
 METHODS: dict[str, Algorithm] = {
