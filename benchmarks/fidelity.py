@@ -95,18 +95,19 @@ def readings_table(round_number: int) -> str:
     cells, ranks = readings(round_number), mean_ranks(round_number)
     rest = [name for name in names(round_number) if name not in ranks and name not in CONTROLS]
     order = [*ranks, *rest, *(name for name in CONTROLS if name in names(round_number))]
-    headings = ["reading", *(_heading(key, cell) for key, cell in cells.items())]
     rows = [
-        [f"**{name}**" if name == CHOSEN else name, *(_mean_return(cell.get(name)) for cell in cells.values())]
+        [
+            f"**{name}**" if name == CHOSEN else name,
+            number(ranks[name], 2) if name in ranks else "",
+            *(_mean_return(cell.get(name)) for cell in cells.values()),
+        ]
         for name in order
     ]
     if CHOSEN in ranks:
-        rows.append([f"*mean β_max of {CHOSEN}*", *(number(cell[CHOSEN]["cap"], 1) for cell in cells.values())])
-    if ranks:
-        headings.insert(1, "mean rank")
-        for row, name in zip(rows, [*order, ""], strict=False):
-            row.insert(1, number(ranks[name], 2) if name in ranks else "")
-    return _markdown([headings, *rows])
+        adapted = [number(cell[CHOSEN]["cap"], 1) for cell in cells.values()]
+        rows.append([f"*mean β_max of {CHOSEN}*", "", *adapted])
+    rows.insert(0, ["reading", "mean rank", *(_heading(key, cell) for key, cell in cells.items())])
+    return _markdown(rows if ranks else [[row[0], *row[2:]] for row in rows])  # no reading ran in every cell
 
 
 CHOICES = {
@@ -164,8 +165,8 @@ def _pooled(rows: list[dict[str, Any]], cell: Cell, name: str) -> str:
 
 def _meaning(name: str, env_id: str) -> Reading:
     """A reading with the KL target that it has on a task; how the target grows makes no difference then."""
-    task = task_of(env_id) or task_of("Pendulum-v1")
-    assert task
+    task = task_of(env_id)
+    assert task is not None, f"{env_id} is not a task of the paper"
     return scaled(READINGS[name], task.num_envs * task.horizon, task.num_minibatches)._replace(by_batch=0.0)
 
 

@@ -20,10 +20,10 @@ that reaches the most targets of docs/learning.md by its mean return. Equal coun
 mean ranks less than half a rank apart by the number of values that differ from the paper. The initial means of box
 actions belong to the network, so that a change applies to every method, and the paper's presets keep theirs.
 
-The later rounds have the rule of the third. From the fifth on they use seeds from 100 on, so that the seeds with which
-the library's own results are made (0 to 9) have no part in the choice.
+The later rounds have the rule of the third. The fifth and the sixth start with seed 100, so that the seeds of the
+library's own results (0 to 9) have no part in the choice.
 
-What the rules picked: docs/fidelity.md.
+What the rules picked: docs/readings.md.
 """
 
 import argparse

@@ -66,7 +66,7 @@ CONSTANT_TARGETS: dict[str, Algorithm] = {
     f"MCPO N={size} constant target": MCPO(memory_size=size, kl_target_growth=0.0, switch_every="epoch")
     for size in MEMORY_SIZES
 }
-"""`MCPO()` with one KL target for all batch sizes; the same as `MCPO()` if an iteration has 8,192 samples."""
+"""`MCPO()` with one KL target for all batch sizes and β decided once an epoch, which was an earlier default."""
 
 BASELINE_VARIANTS: dict[str, Algorithm] = {
     **{f"VMPO α₀={cost:g} mean": VMPO(initial_kl_cost=cost, reduction="mean") for cost in (0.1, 1.0, 5.0)},

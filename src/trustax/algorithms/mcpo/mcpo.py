@@ -41,9 +41,9 @@ CONTEXT_LIMIT = 100.0
 KL_COST_MAX_LIMITS = 0.1, 100.0
 """Bounds of an adaptive β_max."""
 LARGE_MINIBATCH = 1024
-"""The number of samples from which on β switches at every minibatch (`switch_every="auto"`)."""
+"""With at least this many samples, β switches at every minibatch (`switch_every="auto"`)."""
 KL_TARGET_BATCH_SIZE = 8192
-"""The largest batch size with which the KL target of an adaptive β_max is used as it is."""
+"""With more samples than this, the KL target of an adaptive β_max grows."""
 
 
 class Virtual(NamedTuple):
@@ -77,7 +77,7 @@ class MCPO(FirstOrder):
     kl_cost_max_target: float = setting(0.01, minimum=0)
     """KL divergence of old and new policy that β_max adapts to after each iteration; 0 keeps kl_cost_max."""
     kl_target_growth: float = setting(1.0, minimum=0)
-    """Power of the batch size, relative to 8,192 samples, that kl_cost_max_target grows with above; 0: constant."""
+    """Larger batches than 8,192 samples multiply kl_cost_max_target by (batch size / 8,192) to this power."""
     switch_every: Literal["auto", "epoch", "minibatch"] = "auto"
     """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch; auto: at every
     minibatch if it has 1,024 samples or more, else once an epoch."""

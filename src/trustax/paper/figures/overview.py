@@ -54,7 +54,7 @@ def _shown_on(task: str, outcomes: Sequence[Outcome], protocol: str) -> OutcomeB
     found = {
         method: outcome
         for method, outcome in outcomes_on(task, experiment, outcomes, protocol).items()
-        if outcome.steps[-1] >= 0.85 * TASKS[task].total_timesteps
+        if outcome.steps[-1] >= 0.9 * TASKS[task].total_timesteps
     }
     defaults = [name for name in (*MCPO_VARIANTS, *CONSTANT_TARGETS) if not name.endswith("literal")]
     own = [method for method in defaults if method in found]
