@@ -29,7 +29,7 @@ from trustax.paper.tasks import task_of
 ROOT = Path(__file__).parent.parent
 READINGS_FILE = ROOT / "results" / "readings.json"
 PAGES = {name: ROOT / "docs" / f"{name}.md" for name in ("fidelity", "readings")}
-ROUNDS = (1, 2, 3, 4, 5, 6)
+ROUNDS = (1, 2, 3, 4, 5, 6, 7)
 CONTROLS = ("minibatch 10", "PPO", "PPO, small means")
 """Readings that are not ranked: the literal one, and PPO."""
 CHOSEN = "cap to 0.01 from 10"
@@ -111,7 +111,9 @@ def readings_table(round_number: int) -> str:
 
 
 CHOICES = {
-    "**MCPO()**": "adaptive, ∝batch, auto",
+    "**MCPO()**": "auto, unrewarded 0.97",
+    "all advantages standardized": "adaptive, ∝batch, auto",
+    "all advantages standardized, sharper α": "auto, sharp α",
     "β decided once an epoch": "adaptive, ∝batch",
     "β decided at every minibatch": "adaptive, ∝batch, each minibatch",
     "every minibatch, sharper α": "adaptive, ∝batch, each minibatch, sharp α",
@@ -167,7 +169,8 @@ def _meaning(name: str, env_id: str) -> Reading:
     """A reading with the KL target that it has on a task; how the target grows makes no difference then."""
     task = task_of(env_id)
     assert task is not None, f"{env_id} is not a task of the paper"
-    return scaled(READINGS[name], task.num_envs * task.horizon, task.num_minibatches)._replace(by_batch=0.0)
+    reading = scaled(READINGS[name], task.num_envs * task.horizon, task.num_minibatches)._replace(by_batch=0.0)
+    return reading if env_id.startswith("MiniGrid") else reading._replace(unrewarded=0.0)  # others always have rewards
 
 
 def _heading(key: Cell, cell: dict[str, dict[str, Any]]) -> str:
@@ -176,7 +179,9 @@ def _heading(key: Cell, cell: dict[str, dict[str, Any]]) -> str:
     whole = row["total_timesteps"]
     stopped = f" of {short_count(whole)}" if row["steps"] < 0.95 * whole else ""
     steps = short_count(row["steps"] if stopped else whole)
-    return f"{_task_name(task)}<br>{PROTOCOLS[protocol]}<br>{steps}{stopped}, {len(row['returns'])} seeds"
+    counts = sorted({len(row["returns"]) for row in cell.values()})
+    seeds = " to ".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
+    return f"{_task_name(task)}<br>{PROTOCOLS[protocol]}<br>{steps}{stopped}, {seeds} seeds"
 
 
 def _task_name(env_id: str) -> str:

@@ -100,6 +100,13 @@ class Reading(NamedTuple):
     """decide β after this many samples, if an epoch has more of them"""
     auto: float = 0.0
     """decide β at every minibatch if it has 1,024 samples or more, else once an epoch"""
+    scale_decay: float = 0.0
+    """divide advantages by a scale that falls at most by this factor in an iteration, and do not lower β_max while
+    their standard deviation is below half of it: after a reward, batches without one count less"""
+    unrewarded: float = 0.0
+    """divide the advantages of a rollout without any reward by the standard deviation of the last one with a reward,
+    and do not lower β_max then; before the first reward, such advantages are 0. That standard deviation is multiplied
+    by this value in each rollout without a reward"""
 
 
 READINGS = {
@@ -197,13 +204,26 @@ SIXTH_ROUND = {
     },
 }
 """Around the reading of the fifth round that does best on BipedalWalker, with 40 or more seeds on the tasks in JAX."""
-READINGS |= THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND
+AUTO = ADAPTIVE._replace(by_batch=2.0, auto=1.0)
+SEVENTH_ROUND = {
+    "auto, sharp α": AUTO._replace(sharpness=100.0),
+    "auto, floor 0.3": AUTO._replace(floor=0.3),
+    "auto, scale 0.9": AUTO._replace(scale_decay=0.9),
+    "auto, scale 0.97": AUTO._replace(scale_decay=0.97),
+    "auto, scale 0.97, sharp α": AUTO._replace(scale_decay=0.97, sharpness=100.0),
+    "auto, unrewarded": AUTO._replace(unrewarded=1.0),
+    "auto, unrewarded 0.97": AUTO._replace(unrewarded=0.97),
+    "auto, unrewarded, sharp α": AUTO._replace(unrewarded=1.0, sharpness=100.0),
+}
+"""Around `MCPO()` ("adaptive, ∝batch, auto"): α and the scale of the advantages, with 40 or more seeds."""
+READINGS |= THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND | SEVENTH_ROUND
 
 
 class ReadingState(MCPOState):
-    """The state of MCPO, where `kl_cost` is β, with an adaptive β_max and the numbers of the reading."""
+    """The state of MCPO, where `kl_cost` is β, with an adaptive β_max, the scale of advantages and the reading."""
 
     kl_cost_max: Float[Array, ""]
+    scale: Float[Array, ""]
     reading: Reading
 
 
@@ -216,7 +236,11 @@ class Readings(MCPO):
         raw = batch.value_target - batch.old_value
         mean, square = expectations([raw, raw**2], batch.weight)
         spread = jnp.sqrt(jnp.maximum(square - mean**2, 0.0))
-        signal = spread / jnp.maximum(spread, state.reading.floor + 1e-8)
+        rewarded = jnp.any(rollout.reward != 0) | (state.reading.unrewarded == 0)
+        decayed = jnp.where(state.reading.scale_decay > 0, state.reading.scale_decay * state.scale, 0.0)
+        scale = jnp.where(rewarded, jnp.maximum(spread, decayed), state.reading.unrewarded * state.scale)
+        state = eqx.tree_at(lambda s: s.scale, state, scale)
+        signal = spread / jnp.maximum(jnp.maximum(scale, spread), state.reading.floor + 1e-8)
         batch = dataclasses.replace(batch, advantage=signal * batch.advantage)
 
         def step(carry: Any, minibatch: Batch, kept: Any) -> Any:
@@ -233,7 +257,8 @@ class Readings(MCPO):
         change = jnp.where(kl > 1.5 * reading.cap_target, 2.0, jnp.where(kl < reading.cap_target / 1.5, 0.5, 1.0))
         root = jnp.clip(jnp.sqrt(kl / reading.cap_target), 0.1, 10.0)
         change = jnp.where(reading.root > 0, root, change)
-        change = jnp.where(spread < reading.floor, jnp.maximum(change, 1.0), change)
+        weak = (spread < reading.floor) | ~rewarded | ((reading.scale_decay > 0) & (spread < 0.5 * scale))
+        change = jnp.where(weak, jnp.maximum(change, 1.0), change)
         adapted = jnp.clip(state.kl_cost_max * change, reading.cap_min, 100.0)
         cap = jnp.where(reading.cap_target > 0, adapted, state.kl_cost_max)
         state = eqx.tree_at(lambda s: s.kl_cost_max, state, cap)
@@ -299,7 +324,9 @@ class Readings(MCPO):
             state.memory,
             virtual.policy,
             kl_cost,
+            state.advantage_precision,
             state.kl_cost_max,
+            state.scale,
             state.reading,
         )
         return (state, wanted), metrics
@@ -335,10 +362,18 @@ class PairedRun(Run):
 
 
 def measure(
-    task: Task, names: list[str], protocol: str, num_seeds: int, total_timesteps: int, first_seed: int, seconds: float
+    task: Task,
+    names: list[str],
+    protocol: str,
+    num_seeds: int,
+    total_timesteps: int,
+    first_seed: int,
+    seconds: float,
+    memory_size: int = 10,
+    history_file: Path | None = None,
 ) -> list[dict[str, Any]]:
     """Train every reading on every seed; one result for each reading."""
-    algorithm: Any = task.tuned(Readings())
+    algorithm: Any = task.tuned(Readings(memory_size=memory_size))
     PairedRun.num_repeated = num_seeds
     run = PairedRun(
         algorithm=algorithm,
@@ -366,7 +401,9 @@ def measure(
         begun.memory,
         begun.virtual,
         begun.kl_cost,
+        None,
         reading.kl_cost_max,
+        jnp.where(reading.unrewarded > 0, jnp.inf, 0.0),
         reading,
     )
     # Every leaf gets a buffer of its own, because all of them are donated.
@@ -388,6 +425,8 @@ def measure(
                 flush=True,
             )
     environment.close()
+    if history_file is not None:
+        np.savez_compressed(history_file, **{name: np.array([row[name] for row in history]) for name in history[0]})
     half = history[len(history) // 2 :]
 
     def of(name: str, index: int) -> list[float]:
@@ -408,7 +447,7 @@ def measure(
         {
             "task": task.env_id,
             "protocol": protocol,
-            "reading": name,
+            "reading": name if memory_size == 10 else f"{name}, N = {memory_size}",
             "first_seed": first_seed,
             "steps": len(history) * run.batch_size,
             "total_timesteps": total_timesteps,
@@ -436,12 +475,26 @@ def main() -> None:
     parser.add_argument("--total-timesteps", type=float, default=None)
     parser.add_argument("--readings", default=",".join(name.replace(", ", "; ") for name in READINGS))
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop early after so many seconds")
+    parser.add_argument("--memory-size", type=int, default=10)
+    parser.add_argument(
+        "--history", type=Path, default=None, help="save the metrics of every learner in this .npz file"
+    )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     task = TASKS.get(options.task) or Task(env_id=options.task)
     names = [name.strip().replace("; ", ", ") for name in options.readings.split(",")]
     steps = int(options.total_timesteps or task.total_timesteps)
-    results = measure(task, names, options.protocol, options.num_seeds, steps, options.first_seed, options.seconds)
+    results = measure(
+        task,
+        names,
+        options.protocol,
+        options.num_seeds,
+        steps,
+        options.first_seed,
+        options.seconds,
+        options.memory_size,
+        options.history,
+    )
     with options.out.open("a") as file:
         for result in results:
             line = json.dumps(result, ensure_ascii=False)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.test_benchmarks import bars, scaled
 from trustax.algorithms import MCPO
+from trustax.algorithms.mcpo.unrewarded import FADING
 from trustax.cli.formatting import short_count
 from trustax.paper.results import digest, read_file
 from trustax.paper.tables.layout import PaperTable
@@ -113,19 +114,18 @@ def test_the_returns_are_those_of_the_runs() -> None:
 
 
 def test_the_pooled_returns_are_those_of_the_experiment() -> None:
-    cells = [("Pendulum-v1", "paper"), *(("MiniGrid-UnlockPickup-v0", protocol) for protocol in PROTOCOLS.values())]
-    rows = {row[0]: row for row in rows_after(fidelity.choice_table(), "| reading |")}
+    cells = [("Pendulum-v1", "paper"), ("MiniGrid-UnlockPickup-v0", "paper")]
     columns = [1 + fidelity.CHOICE_CELLS.index(cell) for cell in cells]
-    pendulum, *pickup = (rows["**MCPO()**"][column].rpartition(" ") for column in columns)
-    ppo_pendulum, *ppo_pickup = (rows["PPO"][column].rpartition(" ") for column in columns)
-    count, ppo_count = (cell[2].strip("()") for cell in (pendulum, ppo_pendulum))
-    text = " ".join(LEARNING.split())
-    said = (
-        f"`MCPO()` has {pendulum[0]} on Pendulum where time limits terminate (mean and standard error of {count} runs; "
+    rows = {row[0]: row for row in rows_after(fidelity.choice_table(), "| reading |")}
+    (pendulum, pickup), (ppo_pendulum, ppo_pickup) = (
+        [rows[name][column].rstrip(")").rpartition(" (") for column in columns] for name in ("**MCPO()**", "PPO")
     )
-    assert f"{said}PPO {ppo_pendulum[0]}, {ppo_count} runs)" in text
-    said = f"and {pickup[0][0]} and {pickup[1][0]} on UnlockPickup ({pickup[0][2].strip('()')} runs each; "
-    assert f"{said}PPO {ppo_pickup[0][0]} and {ppo_pickup[1][0]}, {ppo_pickup[0][2].strip('()')} runs each)" in text
+    said = (
+        f"`MCPO()` has {pendulum[0]} on Pendulum (mean and standard error of {pendulum[2]} runs; "
+        f"PPO {ppo_pendulum[0]}, {ppo_pendulum[2]} runs) and {pickup[0]} on UnlockPickup ({pickup[2]} runs; "
+        f"PPO {ppo_pickup[0]}, {ppo_pickup[2]} runs) where time limits terminate."
+    )
+    assert said in " ".join(LEARNING.split())
 
 
 def test_the_pages_count_the_baselines_that_match() -> None:
@@ -157,6 +157,9 @@ def test_the_page_on_readings_applies_its_rule() -> None:
         "what later rounds changed"
     )
     assert (MCPO().kl_target_growth, MCPO().switch_every) == (1.0, "auto")
+    default = readings.READINGS[fidelity.CHOICES["**MCPO()**"]]
+    assert default == chosen._replace(by_batch=2.0, auto=1.0, unrewarded=FADING)
+    assert MCPO().unrewarded_advantages == "scaled"
 
 
 def test_readings_with_the_same_mean_share_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ ADDED_LATER = {
     "switch_every": "minibatch",
     "kl_cost_max_target": 0.0,
     "kl_target_growth": 0.0,
+    "unrewarded_advantages": "standardized",
     "kl_estimator": "exact",
     "network": "auto",
     "activation": "tanh",

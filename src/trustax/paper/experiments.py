@@ -141,7 +141,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "minigrid": Experiment(
         title="Navigation",
         methods=[*SIGNATURE, "MCPO N=10"],
-        variants=["MCPO N=10 adaptive β_max", "MCPO N=10 literal"],
+        variants=["MCPO N=10 adaptive β_max", "MCPO N=10 all standardized", "MCPO N=10 literal"],
         tasks=["unlock", "unlock-pickup"],
         num_seeds=10,
     ),

@@ -28,7 +28,7 @@ MEMORY_SIZES = (5, 10, 40)
 def paper_mcpo(**settings: Any) -> MCPO:
     """MCPO with the paper's constant β_max; by default, `MCPO()` adapts it."""
     paper = {"kl_cost_min": 0.01, "kl_cost_max": 10.0, "kl_cost_max_target": 0.0, "kl_target_growth": 0.0}
-    return MCPO(**{"switch_every": "epoch"} | paper | settings)
+    return MCPO(**{"switch_every": "epoch", "unrewarded_advantages": "standardized"} | paper | settings)
 
 
 METHODS: dict[str, Algorithm] = {
@@ -62,11 +62,17 @@ MCPO_VARIANTS: dict[str, Algorithm] = {
 }
 """`MCPO()` as it is by default, and MCPO with β decided at every minibatch."""
 
-CONSTANT_TARGETS: dict[str, Algorithm] = {
-    f"MCPO N={size} constant target": MCPO(memory_size=size, kl_target_growth=0.0, switch_every="epoch")
-    for size in MEMORY_SIZES
+EARLIER_DEFAULTS: dict[str, Algorithm] = {
+    **{
+        f"MCPO N={size} constant target": MCPO(
+            memory_size=size, kl_target_growth=0.0, switch_every="epoch", unrewarded_advantages="standardized"
+        )
+        for size in MEMORY_SIZES
+    },
+    "MCPO N=10 all standardized": MCPO(memory_size=10, unrewarded_advantages="standardized"),
 }
-"""`MCPO()` with one KL target for all batch sizes and β decided once an epoch, which was an earlier default."""
+"""`MCPO()` with one KL target for all batch sizes and β decided once an epoch; and with standardized advantages also in
+rollouts without a reward."""
 
 BASELINE_VARIANTS: dict[str, Algorithm] = {
     **{f"VMPO α₀={cost:g} mean": VMPO(initial_kl_cost=cost, reduction="mean") for cost in (0.1, 1.0, 5.0)},
@@ -76,7 +82,7 @@ BASELINE_VARIANTS: dict[str, Algorithm] = {
 }
 """Baselines as the code bases compute them that the paper names or its authors wrote: see docs/fidelity.md."""
 
-VARIANTS = MCPO_VARIANTS | CONSTANT_TARGETS | BASELINE_VARIANTS
+VARIANTS = MCPO_VARIANTS | EARLIER_DEFAULTS | BASELINE_VARIANTS
 """Rows that the paper does not have, beside its own."""
 
 

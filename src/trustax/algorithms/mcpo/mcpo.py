@@ -12,7 +12,7 @@ Le, George, Abdolshah, Nguyen, Do, Gupta, Venkatesh: Learning to Constrain Polic
 Region. NeurIPS 2022. arXiv:2204.09315. For choices that the paper leaves open see docs/fidelity.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -27,6 +27,7 @@ from trustax.algorithms.first_order import FirstOrder, ascend, batch_metrics, in
 from trustax.algorithms.mcpo.attention import Attention, dropout_masks
 from trustax.algorithms.mcpo.memory import PolicyMemory
 from trustax.algorithms.mcpo.state import MCPOState
+from trustax.algorithms.mcpo.unrewarded import has_reward, scale_unrewarded
 from trustax.networks import Policy
 from trustax.ops.adam import adam_init, adam_step
 from trustax.ops.distributions import Distribution
@@ -81,6 +82,8 @@ class MCPO(FirstOrder):
     switch_every: Literal["auto", "epoch", "minibatch"] = "auto"
     """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch; auto: at every
     minibatch if it has 1,024 samples or more, else once an epoch."""
+    unrewarded_advantages: Literal["scaled", "standardized"] = "scaled"
+    """Advantages of a rollout without a reward: scaled as in the last one with a reward, or standardized as usual."""
     kl_cost: PerLearner = setting(1.0, minimum=0)
     """β (fixed), or its initial value (adaptive)."""
     kl_target: PerLearner = setting(0.03, minimum=0)
@@ -108,6 +111,7 @@ class MCPO(FirstOrder):
             memory=PolicyMemory.init(self.memory_size, learner.policy.parameters),
             virtual=learner.policy,
             kl_cost=jnp.array(self.kl_cost_max if self._adapts_kl_cost_max else self.kl_cost, jnp.float32),
+            advantage_precision=jnp.zeros(()) if self.unrewarded_advantages == "scaled" else None,
         )
 
     def update(
@@ -115,6 +119,10 @@ class MCPO(FirstOrder):
     ) -> tuple[MCPOState, Metrics]:
         """Algorithm 1, lines 4 to 13."""
         batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
+        rewarded = has_reward(rollout)
+        if state.advantage_precision is not None:
+            batch, precision = scale_unrewarded(batch, rewarded, state.advantage_precision)
+            state = eqx.tree_at(lambda s: s.advantage_precision, state, precision)
 
         def step(carry: Any, minibatch: Batch, dropout_mask: Float[Array, " slot"]) -> tuple[Any, Metrics]:
             # Algorithm 1 writes at the end of an update. Writing at the start of the next one is equivalent, and allows
@@ -131,6 +139,8 @@ class MCPO(FirstOrder):
         if self._adapts_kl_cost_max:
             metrics |= {"mcpo/beta_max": state.kl_cost}
             kl_cost = jnp.clip(self._adapt_kl_cost(state, batch, self._kl_cost_max_target(batch)), *KL_COST_MAX_LIMITS)
+            if state.advantage_precision is not None:  # without a reward, a small KL is no reason to lower β_max
+                kl_cost = jnp.where(rewarded, kl_cost, jnp.maximum(kl_cost, state.kl_cost))
             state = eqx.tree_at(lambda s: s.kl_cost, state, kl_cost)
         elif self.kl_cost_rule == "adaptive":
             state = eqx.tree_at(lambda s: s.kl_cost, state, self._adapt_kl_cost(state, batch, self.kl_target))
@@ -179,7 +189,7 @@ class MCPO(FirstOrder):
             return new.ratio * batch.advantage - weight * distance, {"mcpo/beta": weight}  # Eq. 3
 
         learner, metrics = ascend(self, objective, state.learner, batch, progress)
-        attention, attention_adam, attention_norm = adam_step(
+        attention, moments, attention_norm = adam_step(
             state.attention,
             attention_gradient,
             state.attention_adam,
@@ -201,7 +211,7 @@ class MCPO(FirstOrder):
             "mcpo/written": should_write.astype(jnp.float32),
         }
         metrics |= state.attention_metrics(virtual.attention)
-        state = MCPOState(learner, attention, attention_adam, state.memory, virtual.policy, state.kl_cost)
+        state = replace(state, learner=learner, attention=attention, attention_adam=moments, virtual=virtual.policy)
         return (state, should_write, beta), metrics
 
     def _context(

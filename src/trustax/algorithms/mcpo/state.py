@@ -24,6 +24,8 @@ class MCPOState(eqx.Module):
     """ψ of the last update, which is ψ_old of the next"""
     kl_cost: Float[Array, ""]
     """β_max (switching) or β (adaptive), if it adapts from iteration to iteration"""
+    advantage_precision: Float[Array, ""] | None
+    """1 / standard deviation of the advantages in the last rollout with a reward, 0 before it; None if not used"""
 
     @property
     def policy(self) -> Policy:

@@ -10,7 +10,7 @@ from trustax.paper.experiments import ABLATIONS, EXPERIMENTS, Experiment
 from trustax.paper.figures.captions import seeds_text
 from trustax.paper.figures.curves import OutcomeByMethod, curve_of, outcomes_on
 from trustax.paper.figures.panels import BAND, SMALL, draw_seeds, make_figure, set_panel_title
-from trustax.paper.methods import CONSTANT_TARGETS, MCPO_VARIANTS, METHODS, VARIANTS
+from trustax.paper.methods import EARLIER_DEFAULTS, MCPO_VARIANTS, METHODS, VARIANTS
 from trustax.paper.results import Outcome
 from trustax.paper.tasks import TASKS
 from trustax.plotting.curves import COLORS, label_axes
@@ -56,7 +56,7 @@ def _shown_on(task: str, outcomes: Sequence[Outcome], protocol: str) -> OutcomeB
         for method, outcome in outcomes_on(task, experiment, outcomes, protocol).items()
         if outcome.steps[-1] >= 0.9 * TASKS[task].total_timesteps
     }
-    defaults = [name for name in (*MCPO_VARIANTS, *CONSTANT_TARGETS) if not name.endswith("literal")]
+    defaults = [name for name in (*MCPO_VARIANTS, *EARLIER_DEFAULTS) if not name.endswith("literal")]
     own = [method for method in defaults if method in found]
     if not own or PPO not in found:
         return {}
@@ -67,7 +67,9 @@ def _shown_on(task: str, outcomes: Sequence[Outcome], protocol: str) -> OutcomeB
 
 def _draw_task(axes: Axes, task: str, found: OutcomeByMethod) -> None:
     for (method, outcome), color, style in zip(found.items(), COLORS, ("-", "--", ":"), strict=False):
-        name = "MCPO, constant target" if method in CONSTANT_TARGETS else "MCPO" if method in MCPO_VARIANTS else method
+        name = "MCPO" if method in MCPO_VARIANTS else method
+        if method in EARLIER_DEFAULTS:
+            name = f"MCPO, {method.split(maxsplit=2)[2]}"
         curve = curve_of(outcome, outcome.returns)
         draw_seeds(axes, curve, color, linestyle=style, label=name, linewidth=1.8)
     label_axes(axes, "", TASKS[task].total_timesteps)
