@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from trustax.algorithms import MCPO
+from trustax.cli.formatting import short_count
 from trustax.errors import TrustaxError
 from trustax.paper.experiments import EXPERIMENTS
 from trustax.paper.figures import FIGURES, save_figure
@@ -276,6 +277,18 @@ def test_the_ablation_shows_every_method_and_the_papers_margins() -> None:
     margins = sorted(float(line.get_xdata()[0]) for line in axes.lines if line.get_marker() == "D")
     assert margins == pytest.approx(sorted(finals["MCPO N=10"] + margin for margin in (-100, -50, -50, -50, -200, -50)))
     assert panel(figures["curves"], "Writing").lines
+
+
+def test_the_ablation_marks_a_run_that_stopped_before_its_end() -> None:
+    outcomes = outcomes_of("ablation")
+    short = [
+        replace(one, steps=one.steps[:-1], returns=one.returns[:, :-1]) if one.method == "No ψ" else one
+        for one in outcomes
+    ]
+    (axes,) = draw_ablation(short, "paper")["finals"].axes
+    (steps,) = (one.steps[-1] for one in short if one.method == "No ψ")
+    assert f"stopped after {short_count(steps)} steps" in [text.get_text() for text in axes.texts]
+    assert sorted({bar.get_alpha() for bar in axes.patches}) == [0.3, 0.8]
 
 
 def test_profiles_include_only_methods_that_ran_in_full_on_every_task() -> None:

@@ -1,11 +1,13 @@
 """The ablations: final returns, on BipedalWalkerHardcore beside the paper's margins, and learning curves."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from trustax.cli.formatting import short_count
 from trustax.paper.experiments import EXPERIMENTS, TABLE_1
 from trustax.paper.figures.captions import missing_text, seeds_text
 from trustax.paper.figures.curves import OutcomeByMethod, curve_of, outcomes_on
@@ -80,12 +82,15 @@ def _draw_finals(task: str, found: OutcomeByMethod, groups: dict[str, list[str]]
 
 
 def _draw_final(axes: Axes, height: float, outcome: Outcome | None, color: str) -> None:
+    """Draw the bar of a method; a pale one, with the number of steps, if the run stopped before its end."""
+    note = partial(axes.text, transform=axes.get_yaxis_transform(), va="center", color=FAINT_INK, fontsize=SMALL - 1)
     if outcome is None:
-        rows = axes.get_yaxis_transform()
-        axes.text(0.01, height, "not run yet", transform=rows, va="center", color=FAINT_INK, fontsize=SMALL - 1)
+        note(0.01, height, "not run yet")
         return
+    if not outcome.is_complete:
+        note(0.99, height, f"stopped after {short_count(outcome.steps[-1])} steps", ha="right")
     final = outcome.final[np.isfinite(outcome.final)]
-    axes.barh(height, final.mean(), 0.72, color=color, alpha=0.8)
+    axes.barh(height, final.mean(), 0.72, color=color, alpha=0.8 if outcome.is_complete else 0.3)
     if len(final) > 1:
         axes.errorbar(final.mean(), height, xerr=final.std(), color=INK, elinewidth=1.1)
 
