@@ -109,6 +109,8 @@ TABLE_1 = [
     name for name in _named("KL", "PPO", "MDPO", "VMPO") if name not in ("KL Fixed β=10", "PPO ε=0.5", "PPO ε=0.8")
 ]
 ABLATIONS = ["No ψ", "α=0.5", "α=1.0", "Annealed β", "Adaptive β", *_named("Frequent", "Uniform", "Sparse")]
+PARTS = [*ABLATIONS, "Half feature"]
+"""MCPO without one of its parts, which is not another method."""
 
 EXPERIMENTS: dict[str, Experiment] = {
     "table-1": Experiment(

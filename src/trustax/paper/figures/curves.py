@@ -7,7 +7,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from trustax.paper.experiments import EXPERIMENTS, Experiment
+from trustax.paper.experiments import EXPERIMENTS, PARTS, Experiment
 from trustax.paper.figures.captions import missing_text, seeds_text
 from trustax.paper.figures.families import Line, best_of, draw_families, families_caption, family_and_setting
 from trustax.paper.figures.panels import BAND, add_legend, draw_seeds, line_style_of, make_figure, set_panel_title
@@ -38,11 +38,12 @@ def curve_of(outcome: Outcome, values: Float[np.ndarray, "seed point"]) -> Curve
 
 
 def draw_curves(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
-    """Draw one figure per task with at least one outcome."""
+    """Draw one figure per task with at least one outcome; the ablations have figures of their own."""
     figures = {}
+    methods = [method for method in METHODS if method not in PARTS]
     for table in TABLES:
         for task in EXPERIMENTS[table].tasks:
-            everything = Experiment(title="", methods=list(METHODS), variants=list(VARIANTS), tasks=[task])
+            everything = Experiment(title="", methods=methods, variants=list(VARIANTS), tasks=[task])
             found = outcomes_on(task, everything, outcomes, protocol)
             if found:
                 figures[task] = _draw_task(table, task, found, protocol)

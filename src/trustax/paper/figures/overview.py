@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from trustax.paper.experiments import ABLATIONS, EXPERIMENTS, Experiment
+from trustax.paper.experiments import EXPERIMENTS, PARTS, Experiment
 from trustax.paper.figures.captions import seeds_text
 from trustax.paper.figures.curves import OutcomeByMethod, curve_of, outcomes_on
 from trustax.paper.figures.panels import BAND, SMALL, draw_seeds, make_figure, set_panel_title
@@ -20,8 +20,6 @@ TASK_NAMES = [
     *EXPERIMENTS["table-2"].tasks,
 ]
 PPO = "PPO ε=0.2"
-PARTS = [*ABLATIONS, "Half feature"]
-"""MCPO without one of its parts, which is not another method."""
 NUM_COLUMNS = 3
 
 
