@@ -39,6 +39,7 @@ OTHER_NAMES = {
     "max_grad_norm": "max_gradient_norm",
     "anneal_lr": "learning_rate_schedule",
     "target_kl": "kl_target",
+    "log_std_init": "initial_log_std",
     "net_arch": "hidden_sizes",
     "policy_kwargs": "hidden_sizes",
     "activation_fn": "activation",

@@ -30,14 +30,10 @@ class PPO(FirstOrder):
     """Clip range of the ratio of new to old probability (ε)."""
     clip_range_schedule: Schedule = "constant"
     """How the clip range changes over the run."""
-    initial_log_std: float = 0.0
-    """Box actions: initial log σ."""
-    initial_mean_scale: float = setting(1.0, minimum=0)
-    """Box actions: size of the initial means (mlp). Stable-Baselines3 and CleanRL have 0.01."""
     can_divide_envs: ClassVar[bool] = True
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
-        return init_actor_critic(self, key, spec, self.initial_log_std, self.initial_mean_scale)
+        return init_actor_critic(self, key, spec)
 
     def update(
         self, state: ActorCritic, rollout: Rollout, progress: Progress, key: Key[Array, ""]

@@ -32,12 +32,10 @@ class TRGPPO(FirstOrder):
     """Continuous actions: the smallest upper clip range (ε), which determines the size of the trust region."""
     kl_radius: float = setting(0.001, minimum=0)
     """Discrete actions: the trust region (δ); the clip ranges decay linearly over the run."""
-    initial_log_std: float = 0.0
-    """Continuous actions: initial log σ; the authors use -1.34 for HalfCheetah and Humanoid."""
     can_divide_envs: ClassVar[bool] = True
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
-        return init_actor_critic(self, key, spec, self.initial_log_std)
+        return init_actor_critic(self, key, spec)
 
     def update(
         self, state: ActorCritic, rollout: Rollout, progress: Progress, key: Key[Array, ""]
