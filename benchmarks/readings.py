@@ -208,14 +208,13 @@ AUTO = ADAPTIVE._replace(by_batch=2.0, auto=1.0)
 SEVENTH_ROUND = {
     "auto, sharp α": AUTO._replace(sharpness=100.0),
     "auto, floor 0.3": AUTO._replace(floor=0.3),
-    "auto, scale 0.9": AUTO._replace(scale_decay=0.9),
     "auto, scale 0.97": AUTO._replace(scale_decay=0.97),
     "auto, scale 0.97, sharp α": AUTO._replace(scale_decay=0.97, sharpness=100.0),
     "auto, unrewarded": AUTO._replace(unrewarded=1.0),
     "auto, unrewarded 0.97": AUTO._replace(unrewarded=0.97),
     "auto, unrewarded, sharp α": AUTO._replace(unrewarded=1.0, sharpness=100.0),
 }
-"""Around `MCPO()` ("adaptive, ∝batch, auto"): α and the scale of the advantages, with 40 or more seeds."""
+"""Around `MCPO()` ("adaptive, ∝batch, auto"): α and the scale of the advantages, with 16 to 100 seeds."""
 READINGS |= THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND | SEVENTH_ROUND
 
 
@@ -369,11 +368,10 @@ def measure(
     total_timesteps: int,
     first_seed: int,
     seconds: float,
-    memory_size: int = 10,
     history_file: Path | None = None,
 ) -> list[dict[str, Any]]:
     """Train every reading on every seed; one result for each reading."""
-    algorithm: Any = task.tuned(Readings(memory_size=memory_size))
+    algorithm: Any = task.tuned(Readings())
     PairedRun.num_repeated = num_seeds
     run = PairedRun(
         algorithm=algorithm,
@@ -447,7 +445,7 @@ def measure(
         {
             "task": task.env_id,
             "protocol": protocol,
-            "reading": name if memory_size == 10 else f"{name}, N = {memory_size}",
+            "reading": name,
             "first_seed": first_seed,
             "steps": len(history) * run.batch_size,
             "total_timesteps": total_timesteps,
@@ -475,7 +473,6 @@ def main() -> None:
     parser.add_argument("--total-timesteps", type=float, default=None)
     parser.add_argument("--readings", default=",".join(name.replace(", ", "; ") for name in READINGS))
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop early after so many seconds")
-    parser.add_argument("--memory-size", type=int, default=10)
     parser.add_argument(
         "--history", type=Path, default=None, help="save the metrics of every learner in this .npz file"
     )
@@ -492,7 +489,6 @@ def main() -> None:
         steps,
         options.first_seed,
         options.seconds,
-        options.memory_size,
         options.history,
     )
     with options.out.open("a") as file:
