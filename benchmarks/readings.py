@@ -20,7 +20,7 @@ that reaches the most targets of docs/learning.md by its mean return. Equal coun
 mean ranks less than half a rank apart by the number of values that differ from the paper. The initial means of box
 actions belong to the network, so that a change applies to every method, and the paper's presets keep theirs.
 
-The later rounds have the rule of the third. The fifth and the sixth start with seed 100, so that the seeds of the
+The later rounds have the rule of the third. From the fifth on, seeds start at 100 or above, so that the seeds of the
 library's own results (0 to 9) have no part in the choice.
 
 What the rules picked: docs/readings.md.
@@ -107,6 +107,10 @@ class Reading(NamedTuple):
     """divide the advantages of a rollout without any reward by the standard deviation of the last one with a reward,
     and do not lower β_max then; before the first reward, such advantages are 0. That standard deviation is multiplied
     by this value in each rollout without a reward"""
+    relative: float = 0.0
+    """divide what the sigmoid of α sees by its root mean square in the minibatch"""
+    small_std: float = 0.0
+    """start with a log σ of -1 for box actions instead of 0"""
 
 
 READINGS = {
@@ -215,7 +219,15 @@ SEVENTH_ROUND = {
     "auto, unrewarded, sharp α": AUTO._replace(unrewarded=1.0, sharpness=100.0),
 }
 """Around `MCPO()` ("adaptive, ∝batch, auto"): α and the scale of the advantages, with 16 to 100 seeds."""
-READINGS |= THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND | SEVENTH_ROUND
+DEFAULT = AUTO._replace(unrewarded=0.97)
+"""`MCPO()` after the seventh round."""
+EIGHTH_ROUND = {
+    "MCPO(), sharp α": DEFAULT._replace(sharpness=100.0),
+    "MCPO(), relative α": DEFAULT._replace(relative=1.0, sharpness=3.0),
+    "MCPO(), small σ": DEFAULT._replace(small_std=1.0),
+}
+"""Around `MCPO()` ("auto, unrewarded 0.97"): an α that chooses between the regions, and the first σ."""
+READINGS |= EIGHTH_ROUND | THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND | SEVENTH_ROUND
 
 
 class ReadingState(MCPOState):
@@ -272,7 +284,10 @@ class Readings(MCPO):
         new = evaluate(state.policy, batch)
         context, _ = self._context(new, evaluate(state.virtual, batch), batch)
         virtual, attention_gradient = self._mix(state, context, batch, kept)
-        alpha = jax.nn.sigmoid(reading.sharpness * (virtual.evaluation.ratio - 1) * advantage)
+        difference = (virtual.evaluation.ratio - 1) * advantage
+        (square,) = expectations([difference**2], weight)
+        difference = difference / jnp.where(reading.relative > 0, jnp.sqrt(square) + 1e-8, 1.0)
+        alpha = jax.nn.sigmoid(reading.sharpness * difference)
 
         def distance(weights: Any, p: Any, q: Any) -> Array:
             """KL(p‖q), exact or from the taken actions."""
@@ -339,13 +354,16 @@ def scaled(reading: Reading, batch_size: int, num_minibatches: int) -> Reading:
     return reading._replace(cap_target=reading.cap_target * factor, **switch)
 
 
-def _with_small_means(run: Run, environment: Any, learner: Any, reading: Any) -> Any:
-    """The initial learners, those with small means from the same seeds."""
+def _with_other_actions(run: Run, environment: Any, learner: Any, reading: Any) -> Any:
+    """The initial learners; those with small means or a small σ are made from the same seeds."""
     if not isinstance(environment.spec.actions, BoxActions):
         return learner
     keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed))[0])(np.asarray(run.seeds, np.uint32))
-    small: Any = jax.vmap(partial(PPO(initial_mean_scale=0.01).init, spec=environment.spec))(keys)
-    chosen = jnp.where(reading.small_means[:, None] > 0, small.policy.parameters, learner.policy.parameters)
+    chosen = learner.policy.parameters
+    others = {"small_means": PPO(initial_mean_scale=0.01), "small_std": PPO(initial_log_std=-1.0)}
+    for name, algorithm in others.items():
+        other: Any = jax.vmap(partial(algorithm.init, spec=environment.spec))(keys)
+        chosen = jnp.where(getattr(reading, name)[:, None] > 0, other.policy.parameters, chosen)
     policy = Policy(chosen, learner.policy.architecture)
     return jax.vmap(lambda own, policy: own.with_policy(policy))(learner, policy)
 
@@ -391,7 +409,7 @@ def measure(
         scaled(READINGS[name], run.batch_size, algorithm.num_minibatches) for name in names for _ in range(num_seeds)
     ]
     reading = jax.tree.map(lambda *values: jnp.array(values, jnp.float32), *rows)
-    begun = _with_small_means(run, environment, state.learner, reading)
+    begun = _with_other_actions(run, environment, state.learner, reading)
     learner = ReadingState(
         begun.learner,
         begun.attention,
