@@ -186,14 +186,22 @@ def train(
                 hooks.checkpoint(iteration)
             if loop.decisions.agree_to_end(hooks.iteration(iteration)):
                 break
-    result = Result(run, loop.records, loop.state, loop.run_dir, loop.group)
-    if result.run_dir is not None and not loop.group.is_first:
-        result = replace(result, records=read_records(result.run_dir))
-    elif result.run_dir is not None and any(finite_values(record.get(RETURN)) for record in result.records):
+    result = _result(loop, run_dir)
+    hooks.end(result)
+    return result
+
+
+def _result(loop: TrainingLoop, run_dir: str | Path | None) -> Result:
+    """The result of a loop that has ended; the first process of a run plots its learning curve."""
+    result = Result(loop.run, loop.records, loop.state, loop.run_dir, loop.group)
+    if result.run_dir is None:
+        return result
+    if not loop.group.is_first:
+        return replace(result, records=read_records(result.run_dir))
+    if any(finite_values(record.get(RETURN)) for record in result.records):
         result.plot(result.run_dir / CURVE_FILE)
         if is_url(run_dir):
             copy_to_store(result.run_dir / CURVE_FILE, str(run_dir))
-    hooks.end(result)
     return result
 
 
