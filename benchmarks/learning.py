@@ -23,8 +23,8 @@ from trustax.training import train
 
 ROOT = Path(__file__).parent.parent
 MILLION, HALF_MILLION = 1_000_000, 500_000
-DEFAULT = "MCPO N=10 adaptive β_max"
-"""`MCPO()` as it is by default."""
+DEFAULT = "MCPO N=10 default"
+"""`MCPO()`."""
 
 
 def planned() -> dict[str, Run]:

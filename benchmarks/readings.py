@@ -219,14 +219,13 @@ SEVENTH_ROUND = {
     "auto, unrewarded, sharp α": AUTO._replace(unrewarded=1.0, sharpness=100.0),
 }
 """Around `MCPO()` ("adaptive, ∝batch, auto"): α and the scale of the advantages, with 16 to 100 seeds."""
-DEFAULT = AUTO._replace(unrewarded=0.97)
-"""`MCPO()` after the seventh round."""
+UNREWARDED = AUTO._replace(unrewarded=0.97)
 EIGHTH_ROUND = {
-    "MCPO(), sharp α": DEFAULT._replace(sharpness=100.0),
-    "MCPO(), relative α": DEFAULT._replace(relative=1.0, sharpness=3.0),
-    "MCPO(), small σ": DEFAULT._replace(small_std=1.0),
+    "auto, unrewarded 0.97, sharp α": UNREWARDED._replace(sharpness=100.0),
+    "auto, unrewarded 0.97, relative α": UNREWARDED._replace(relative=1.0, sharpness=3.0),
+    "auto, unrewarded 0.97, small σ": UNREWARDED._replace(small_std=1.0),
 }
-"""Around `MCPO()` ("auto, unrewarded 0.97"): an α that chooses between the regions, and the first σ."""
+"""Around what the seventh round picked: an α that chooses between the regions, and the first σ."""
 READINGS |= EIGHTH_ROUND | THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND | SEVENTH_ROUND
 
 

@@ -17,7 +17,7 @@ from trustax.paper.results import digest, read_file
 from trustax.paper.tables.layout import PaperTable
 from trustax.paper.tables.tables import table
 
-fidelity, readings = import_module("fidelity"), import_module("readings")
+fidelity, readings, targets = (import_module(name) for name in ("fidelity", "readings", "targets"))
 ROOT = Path(__file__).parent.parent
 README, LEARNING, BENCHMARKS = (
     (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/learning.md", "docs/benchmarks.md")
@@ -103,7 +103,7 @@ def returns_of(task: str, limits: str) -> list[str]:
     """The cells of a row of the table of returns: MCPO's default, the paper's, the literal one, and PPO."""
     name, column = TASKS[task]
     digits = 2 if name == "minigrid" else 1
-    mcpo = [f"MCPO N=10{variant}" for variant in (" adaptive β_max", "", " literal")]
+    mcpo = [f"MCPO N=10{variant}" for variant in (" default", "", " literal")]
     methods = [*mcpo, "PPO ε=0.3" if column == "bipedal-walker" else "PPO ε=0.2"]
     return [kept(name, PROTOCOLS[limits], method, column, digits) for method in methods]
 
@@ -111,6 +111,10 @@ def returns_of(task: str, limits: str) -> list[str]:
 def test_the_returns_are_those_of_the_runs() -> None:
     for task, limits, *cells, _ in rows_after(LEARNING, "| task | time limits |"):
         assert cells == returns_of(task.partition(",")[0], limits), f"{task}, {limits}"
+
+
+def test_the_targets_are_compared_with_the_runs() -> None:
+    assert targets.table() in LEARNING, "docs/learning.md should have what benchmarks/targets.py prints"
 
 
 def test_the_pooled_returns_are_those_of_the_experiment() -> None:
@@ -158,7 +162,8 @@ def test_the_page_on_readings_applies_its_rule() -> None:
     )
     assert (MCPO().kl_target_growth, MCPO().switch_every) == (1.0, "auto")
     default = readings.READINGS[fidelity.CHOICES["**MCPO()**"]]
-    assert default == chosen._replace(by_batch=2.0, auto=1.0, unrewarded=FADING)
+    sharpness = MCPO().trust_region_sharpness
+    assert default == chosen._replace(by_batch=2.0, auto=1.0, unrewarded=FADING, sharpness=sharpness)
     assert MCPO().unrewarded_advantages == "scaled"
 
 

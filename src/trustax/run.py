@@ -26,6 +26,7 @@ ADDED_LATER = {
     "kl_cost_max_target": 0.0,
     "kl_target_growth": 0.0,
     "unrewarded_advantages": "standardized",
+    "trust_region_sharpness": 1.0,
     "kl_estimator": "exact",
     "network": "auto",
     "activation": "tanh",

@@ -122,7 +122,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "table-1-full": Experiment(
         title="Classical control, all settings",
         methods=[*TABLE_1, *_named("MCPO")],
-        variants=[*MCPO_VARIANTS, *BASELINE_VARIANTS],
+        variants=[*MCPO_VARIANTS, "MCPO N=10 flat α", *BASELINE_VARIANTS],
         tasks=CLASSIC,
     ),
     "table-2": Experiment(
@@ -131,38 +131,38 @@ EXPERIMENTS: dict[str, Experiment] = {
             *_named("TRPO", "PPO ε=0.2", "PPO ε=0.5", "PPO ε=0.8", "MDPO", "TRGPPO"),
             *("Mean ψ N=5", "Mean ψ N=40", "MCPO N=5", "MCPO N=40"),
         ],
-        variants=["MCPO N=40 adaptive β_max", "MCPO N=40 constant target", "MCPO N=40 literal"],
+        variants=["MCPO N=40 default", "MCPO N=40 flat α", "MCPO N=40 constant target", "MCPO N=40 literal"],
         tasks=MUJOCO,
     ),
     "table-3": Experiment(
         title="Atari, human-normalised",
         methods=["PPO ε=0.2", "ACKTR δ=0.01", "VMPO α₀=5", "TRGPPO", "MCPO N=10"],
-        variants=["MCPO N=10 adaptive β_max"],
+        variants=["MCPO N=10 default"],
         tasks=ATARI,
     ),
     "minigrid": Experiment(
         title="Navigation",
         methods=[*SIGNATURE, "MCPO N=10"],
-        variants=["MCPO N=10 adaptive β_max", "MCPO N=10 all standardized", "MCPO N=10 literal"],
+        variants=["MCPO N=10 default", "MCPO N=10 flat α", "MCPO N=10 all standardized", "MCPO N=10 literal"],
         tasks=["unlock", "unlock-pickup"],
         num_seeds=10,
     ),
     "ablation": Experiment(
         title="Ablation on BipedalWalkerHardcore",
         methods=[*_named("MCPO"), *ABLATIONS, "Mean ψ N=10", "Half feature", *TABLE_1],
-        variants=["MCPO N=10 adaptive β_max", "MCPO N=10 literal"],
+        variants=["MCPO N=10 default", "MCPO N=10 literal"],
         tasks=["bipedal-walker-hardcore"],
     ),
     "ablation-full": Experiment(
         title="The same ablation on tasks where every row runs in full",
         methods=[*_named("MCPO"), *ABLATIONS, "Mean ψ N=10", "Half feature"],
-        variants=["MCPO N=10 adaptive β_max", "MCPO N=10 literal"],
+        variants=["MCPO N=10 default", "MCPO N=10 literal"],
         tasks=["lunar-lander", "bipedal-walker"],
     ),
     "figure-1c": Experiment(
         title="The slot that attention prefers",
         methods=["MCPO N=40"],
-        variants=["MCPO N=40 adaptive β_max", "MCPO N=40 literal"],
+        variants=["MCPO N=40 default", "MCPO N=40 literal"],
         tasks=["humanoid", "humanoid-standup", "hopper"],
     ),
     "alpha": Experiment(

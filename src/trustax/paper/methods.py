@@ -26,9 +26,17 @@ MEMORY_SIZES = (5, 10, 40)
 
 
 def paper_mcpo(**settings: Any) -> MCPO:
-    """MCPO with the paper's constant β_max; by default, `MCPO()` adapts it."""
-    paper = {"kl_cost_min": 0.01, "kl_cost_max": 10.0, "kl_cost_max_target": 0.0, "kl_target_growth": 0.0}
-    return MCPO(**{"switch_every": "epoch", "unrewarded_advantages": "standardized"} | paper | settings)
+    """MCPO with the paper's own values of α and β_max; `MCPO()` has a sharper α and adapts β_max."""
+    paper = {
+        "trust_region_sharpness": 1.0,
+        "kl_cost_min": 0.01,
+        "kl_cost_max": 10.0,
+        "kl_cost_max_target": 0.0,
+        "kl_target_growth": 0.0,
+        "switch_every": "epoch",
+        "unrewarded_advantages": "standardized",
+    }
+    return MCPO(**paper | settings)
 
 
 METHODS: dict[str, Algorithm] = {
@@ -57,22 +65,26 @@ METHODS: dict[str, Algorithm] = {
 """Every configuration that the paper's tables, figures and ablations name."""
 
 MCPO_VARIANTS: dict[str, Algorithm] = {
-    **{f"MCPO N={size} adaptive β_max": MCPO(memory_size=size) for size in MEMORY_SIZES},
+    **{f"MCPO N={size} default": MCPO(memory_size=size) for size in MEMORY_SIZES},
     **{f"MCPO N={size} literal": paper_mcpo(memory_size=size, switch_every="minibatch") for size in MEMORY_SIZES},
 }
 """`MCPO()` as it is by default, and MCPO with β decided at every minibatch."""
 
 EARLIER_DEFAULTS: dict[str, Algorithm] = {
-    **{
-        f"MCPO N={size} constant target": MCPO(
-            memory_size=size, kl_target_growth=0.0, switch_every="epoch", unrewarded_advantages="standardized"
-        )
-        for size in MEMORY_SIZES
-    },
-    "MCPO N=10 all standardized": MCPO(memory_size=10, unrewarded_advantages="standardized"),
+    f"MCPO N={size} {name}": MCPO(memory_size=size, trust_region_sharpness=1.0, **settings)
+    for size in MEMORY_SIZES
+    for name, settings in {
+        "constant target": {
+            "kl_target_growth": 0.0,
+            "switch_every": "epoch",
+            "unrewarded_advantages": "standardized",
+        },
+        "all standardized": {"unrewarded_advantages": "standardized"},
+        "flat α": {},
+    }.items()
 }
-"""`MCPO()` with one KL target for all batch sizes and β decided once an epoch; and with standardized advantages also in
-rollouts without a reward."""
+"""`MCPO()` as it was: with one KL target for all batch sizes and β decided once an epoch; with standardized advantages
+also in rollouts without a reward; and with the paper's α. Each has the α of the paper."""
 
 BASELINE_VARIANTS: dict[str, Algorithm] = {
     **{f"VMPO α₀={cost:g} mean": VMPO(initial_kl_cost=cost, reduction="mean") for cost in (0.1, 1.0, 5.0)},

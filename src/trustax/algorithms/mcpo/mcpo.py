@@ -69,6 +69,9 @@ class MCPO(FirstOrder):
     """How past policies are combined into the virtual policy: by learned attention, or by their mean ("Mean ψ")."""
     trust_region_weight: Literal["adaptive"] | float = setting("adaptive", minimum=0, maximum=1)
     """α, the weight of the virtual trust region relative to the old policy's: per sample, or a constant in [0, 1]."""
+    trust_region_sharpness: PerLearner = setting(100.0, minimum=0)
+    """How sharply α depends on which of the two policies has the higher estimated return (adaptive). The paper has 1,
+    where α hardly leaves 0.5."""
     kl_cost_rule: Literal["switching", "annealed", "adaptive", "fixed"] = "switching"
     """β, the weight of both regions: switched (the paper), annealed from 1 to 0, adapted to a KL target, or fixed."""
     kl_cost_min: PerLearner = setting(0.01, minimum=0)
@@ -252,9 +255,14 @@ class MCPO(FirstOrder):
         return virtual, gradient
 
     def _alpha(self, virtual: Virtual, batch: Batch) -> Float[Array, " batch"]:
-        """αₜ = exp R(ψ) / (exp R(ψ) + exp R(θ_old)) with R(x) = τ(x) A, as a sigmoid that cannot overflow."""
+        """αₜ = exp R(ψ) / (exp R(ψ) + exp R(θ_old)) with R(x) = τ(x) A, as a sigmoid that cannot overflow.
+
+        Advantages have size 1 and τ(ψ) is close to 1, so that R(ψ) and R(θ_old) differ by a few percent. The factor
+        `trust_region_sharpness` lets α choose between the regions all the same.
+        """
         if self.trust_region_weight == "adaptive":
-            return jax.nn.sigmoid((virtual.evaluation.ratio - 1) * batch.advantage)
+            difference = (virtual.evaluation.ratio - 1) * batch.advantage
+            return jax.nn.sigmoid(self.trust_region_sharpness * difference)
         return jnp.full_like(batch.advantage, self.trust_region_weight)
 
     def _switch_beta(

@@ -20,7 +20,7 @@ from trustax.plotting.curves import COLORS, FAINT_INK, INK
 
 REFERENCE = "MCPO N=10"
 COMPONENTS = {
-    "Memory size": ["MCPO N=5", REFERENCE, "MCPO N=40", "MCPO N=10 adaptive β_max", "MCPO N=10 literal"],
+    "Memory size": ["MCPO N=5", REFERENCE, "MCPO N=40", "MCPO N=10 default", "MCPO N=10 literal"],
     "Virtual policy": ["No ψ", "α=0.5", "α=1.0"],
     "β": ["Annealed β", "Adaptive β"],
     "Writing": ["Frequent writing", "Uniform writing", "Sparse writing"],
