@@ -44,6 +44,7 @@ from jaxtyping import Array, Float
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
 from trustax.algorithms.first_order import ascend, batch_metrics
 from trustax.algorithms.mcpo.attention import dropout_masks
+from trustax.algorithms.mcpo.context import context_of
 from trustax.algorithms.mcpo.mcpo import KL_TARGET_BATCH_SIZE, LARGE_MINIBATCH, MCPO
 from trustax.algorithms.mcpo.state import MCPOState
 from trustax.algorithms.ppo import PPO
@@ -281,7 +282,7 @@ class Readings(MCPO):
         batch = dataclasses.replace(batch, advantage=advantage)
         old, weight = batch.old_distribution, batch.weight
         new = evaluate(state.policy, batch)
-        context, _ = self._context(new, evaluate(state.virtual, batch), batch)
+        context, _ = context_of(new, evaluate(state.virtual, batch), batch, self.context_features)
         virtual, attention_gradient = self._mix(state, context, batch, kept)
         difference = (virtual.evaluation.ratio - 1) * advantage
         (square,) = expectations([difference**2], weight)

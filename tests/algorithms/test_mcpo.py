@@ -16,6 +16,7 @@ from trustax.algorithms import ALGORITHMS, MCPO
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
 from trustax.algorithms.first_order import improve
 from trustax.algorithms.mcpo.attention import Attention
+from trustax.algorithms.mcpo.context import context_of
 from trustax.algorithms.mcpo.mcpo import Virtual
 from trustax.algorithms.mcpo.state import MCPOState
 from trustax.networks import flatten
@@ -617,7 +618,7 @@ def test_half_of_the_features_are_distances_and_returns() -> None:
     half, last = change(context_features="half"), trained(SMALL).states[-1]
     _, batch = virtual_and_batch("discrete")
     new, virtual = evaluate(last.policy, batch), evaluate(last.virtual, batch)
-    some, every = (algorithm._context(new, virtual, batch)[0] for algorithm in (half, SMALL))
+    some, every = (context_of(new, virtual, batch, which)[0] for which in ("half", "all"))
     np.testing.assert_allclose(some, every[:6], rtol=1e-5, atol=1e-7)
     state = jax.eval_shape(partial(half.init, spec=SPECS["discrete"]), jax.random.key(0))
     assert state.attention.hidden_layer.shape == (6 + 1, 3)

@@ -27,7 +27,7 @@ MEMORY_SIZES = (5, 10, 40)
 
 def paper_mcpo(**settings: Any) -> MCPO:
     """MCPO with the paper's own values of α and β_max; `MCPO()` has a sharper α and adapts β_max."""
-    paper = {
+    paper: dict[str, Any] = {
         "trust_region_sharpness": 1.0,
         "kl_cost_min": 0.01,
         "kl_cost_max": 10.0,
@@ -70,21 +70,19 @@ MCPO_VARIANTS: dict[str, Algorithm] = {
 }
 """`MCPO()` as it is by default, and MCPO with β decided at every minibatch."""
 
-EARLIER_DEFAULTS: dict[str, Algorithm] = {
-    f"MCPO N={size} {name}": MCPO(memory_size=size, trust_region_sharpness=1.0, **settings)
-    for size in MEMORY_SIZES
-    for name, settings in {
-        "constant target": {
-            "kl_target_growth": 0.0,
-            "switch_every": "epoch",
-            "unrewarded_advantages": "standardized",
-        },
-        "all standardized": {"unrewarded_advantages": "standardized"},
-        "flat α": {},
-    }.items()
+STANDARDIZED: dict[str, Any] = {"trust_region_sharpness": 1.0, "unrewarded_advantages": "standardized"}
+EARLIER: dict[str, dict[str, Any]] = {
+    "constant target": STANDARDIZED | {"kl_target_growth": 0.0, "switch_every": "epoch"},
+    "all standardized": STANDARDIZED,
+    "flat α": {"trust_region_sharpness": 1.0},
 }
-"""`MCPO()` as it was: with one KL target for all batch sizes and β decided once an epoch; with standardized advantages
-also in rollouts without a reward; and with the paper's α. Each has the α of the paper."""
+EARLIER_DEFAULTS: dict[str, Algorithm] = {
+    f"MCPO N={size} {name}": MCPO(memory_size=size, **settings)
+    for size in MEMORY_SIZES
+    for name, settings in EARLIER.items()
+}
+"""`MCPO()` as it was, from the oldest on: with one KL target for all batch sizes and β decided once an epoch; with
+standardized advantages also in rollouts without a reward; and with the paper's α, as all of them."""
 
 BASELINE_VARIANTS: dict[str, Algorithm] = {
     **{f"VMPO α₀={cost:g} mean": VMPO(initial_kl_cost=cost, reduction="mean") for cost in (0.1, 1.0, 5.0)},

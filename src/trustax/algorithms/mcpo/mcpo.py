@@ -19,12 +19,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.lax import stop_gradient
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
 from trustax.algorithms.first_order import FirstOrder, ascend, batch_metrics, init_actor_critic
 from trustax.algorithms.mcpo.attention import Attention, dropout_masks
+from trustax.algorithms.mcpo.context import NUM_FEATURES, ContextFeatures, context_of
 from trustax.algorithms.mcpo.memory import PolicyMemory
 from trustax.algorithms.mcpo.state import MCPOState
 from trustax.algorithms.mcpo.unrewarded import has_reward, scale_unrewarded
@@ -37,8 +37,6 @@ from trustax.ops.transforms import sum_over_devices
 from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
-CONTEXT_LIMIT = 100.0
-"""The context is clipped to ± this value, so that one extreme feature cannot saturate the attention."""
 KL_COST_MAX_LIMITS = 0.1, 100.0
 """Bounds of an adaptive β_max."""
 LARGE_MINIBATCH = 1024
@@ -70,8 +68,7 @@ class MCPO(FirstOrder):
     trust_region_weight: Literal["adaptive"] | float = setting("adaptive", minimum=0, maximum=1)
     """α, the weight of the virtual trust region relative to the old policy's: per sample, or a constant in [0, 1]."""
     trust_region_sharpness: PerLearner = setting(100.0, minimum=0)
-    """How sharply α depends on which of the two policies has the higher estimated return (adaptive). The paper has 1,
-    where α hardly leaves 0.5."""
+    """Factor on the difference of returns that α is the sigmoid of (adaptive); with the paper's 1, α stays near 0.5."""
     kl_cost_rule: Literal["switching", "annealed", "adaptive", "fixed"] = "switching"
     """β, the weight of both regions: switched (the paper), annealed from 1 to 0, adapted to a KL target, or fixed."""
     kl_cost_min: PerLearner = setting(0.01, minimum=0)
@@ -97,7 +94,7 @@ class MCPO(FirstOrder):
     """Updates between writes (interval)."""
     write_ties: bool = False
     """Also write at equal distances, as in Eq. 2; Algorithm 1 does not."""
-    context_features: Literal["all", "half"] = "all"
+    context_features: ContextFeatures = "all"
     """Input of the attention network: all 12 features, or only the distances and returns."""
     dropout: float = setting(0.5, minimum=0, below=1)
     """Dropout rate of the attention network."""
@@ -105,8 +102,7 @@ class MCPO(FirstOrder):
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> MCPOState:
         learner = init_actor_critic(self, key, spec)  # unsplit key: the same initial policy for all algorithms
-        num_features = 12 if self.context_features == "all" else 6
-        attention = Attention.init(jax.random.fold_in(key, 1), num_features, self.memory_size)
+        attention = Attention.init(jax.random.fold_in(key, 1), NUM_FEATURES[self.context_features], self.memory_size)
         return MCPOState(
             learner=learner,
             attention=attention,
@@ -176,7 +172,7 @@ class MCPO(FirstOrder):
         """Compute ψ, then update θ and φ. Also returns whether to write the new θ, and β for the next minibatch."""
         old, weight = batch.old_distribution, batch.weight
         new = evaluate(state.policy, batch)
-        context, old_to_new = self._context(new, evaluate(state.virtual, batch), batch)
+        context, old_to_new = context_of(new, evaluate(state.virtual, batch), batch, self.context_features)
         virtual, attention_gradient = self._mix(state, context, batch, dropout_mask)
         alpha = self._alpha(virtual, batch)
         old_to_virtual, mean_alpha, return_virtual = expectations(
@@ -216,26 +212,6 @@ class MCPO(FirstOrder):
         metrics |= state.attention_metrics(virtual.attention)
         state = replace(state, learner=learner, attention=attention, attention_adam=moments, virtual=virtual.policy)
         return (state, should_write, beta), metrics
-
-    def _context(
-        self, new: Evaluation, virtual: Evaluation, batch: Batch
-    ) -> tuple[Float[Array, " context"], Float[Array, ""]]:
-        """v: distances, returns, entropies, value errors of ψ_old, θ_old, θ (the paper's Table 5); and D(θ_old, θ)."""
-        old, advantage = batch.old_distribution, batch.advantage
-        features = [
-            new.distribution.kl(virtual.distribution),
-            old.kl(virtual.distribution),
-            old.kl(new.distribution),
-            virtual.ratio * advantage,
-            advantage,
-            new.ratio * advantage,
-        ]
-        if self.context_features == "all":
-            features += [p.entropy() for p in (virtual.distribution, old, new.distribution)]
-            features += [(value - batch.value_target) ** 2 for value in (virtual.value, batch.old_value, new.value)]
-        means = expectations(features, batch.weight)
-        finite = jnp.nan_to_num(means, posinf=CONTEXT_LIMIT, neginf=-CONTEXT_LIMIT)
-        return stop_gradient(jnp.clip(finite, -CONTEXT_LIMIT, CONTEXT_LIMIT)), means[2]
 
     def _mix(
         self, state: MCPOState, context: Float[Array, " context"], batch: Batch, dropout_mask: Float[Array, " slot"]
