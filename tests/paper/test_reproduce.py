@@ -47,6 +47,20 @@ def test_a_long_curve_is_thinned_but_keeps_its_last_and_best_points(count: int) 
     assert made.best.tolist() == [-10.0 if count == 1 else -9.0, -8.0]
 
 
+def test_seeds_from_several_files_share_their_steps(tmp_path: Path) -> None:
+    """Long curves keep the best point of each seed, so their steps differ; here one run is also shorter."""
+    run = experiment("table-1").cells("paper")[0].run
+    for seed, (count, best) in enumerate([(2441, 1000), (2441, 1001), (2000, 5)]):
+        records = [record(replace(run, num_seeds=1)) | {"time/total_timesteps": 10 * (i + 1)} for i in range(count)]
+        records[best] |= {"rollout/ep_rew_mean": [seed + 1.0]}
+        write(outcome_of(replace(run, seed=seed, num_seeds=1), "PPO", records, seconds=1.0), tmp_path)
+    (merged,) = read(tmp_path)
+    assert merged.steps[-1] == 20_000
+    assert merged.returns.shape == (3, len(merged.steps))
+    assert merged.best.tolist() == [1.0, 2.0, 3.0]
+    assert merged.final.tolist() == [-150.0] * 3
+
+
 def command(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str, str]:
     """Exit code, stdout and stderr of `trustax reproduce`."""
     with pytest.raises(SystemExit) as leaving:

@@ -185,6 +185,7 @@ def read_file(path: Path) -> Outcome:
 def _merged(cell: list[Outcome]) -> Outcome:
     if len(cell) == 1:
         return cell[0]
+    cell = _at_the_same_steps(cell)
     successes = [outcome.successes for outcome in cell if outcome.successes is not None]
     return replace(
         cell[0],
@@ -194,6 +195,32 @@ def _merged(cell: list[Outcome]) -> Outcome:
         seconds=sum(outcome.seconds for outcome in cell),
         steps_per_second=float(np.mean([outcome.steps_per_second for outcome in cell])),
     )
+
+
+def _at_the_same_steps(cell: list[Outcome]) -> list[Outcome]:
+    """Outcomes with a point at every step that one of them has, up to the end of the shortest.
+
+    A stored curve is thinned, but keeps the best point of each seed, so files of a cell may have different steps.
+    Points that a file lacks are interpolated.
+    """
+    if all(outcome.steps == cell[0].steps for outcome in cell):
+        return cell
+    end = min(outcome.steps[-1] for outcome in cell)
+    steps = sorted({step for outcome in cell for step in outcome.steps if step <= end})
+
+    def resampled(outcome: Outcome, rows: np.ndarray) -> np.ndarray:
+        return np.stack([np.interp(steps, outcome.steps, row) for row in rows])
+
+    return [
+        replace(
+            outcome,
+            steps=steps,
+            returns=resampled(outcome, outcome.returns),
+            successes=None if outcome.successes is None else resampled(outcome, outcome.successes),
+            details={name: resampled(outcome, rows) for name, rows in outcome.details.items()},
+        )
+        for outcome in cell
+    ]
 
 
 def _merged_spread(cell: list[Outcome], name: str) -> np.ndarray:
