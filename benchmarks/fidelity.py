@@ -116,7 +116,7 @@ CHOICES = {
     "**MCPO()**": "auto, unrewarded 0.97, sharp α",
     "the paper's α": "auto, unrewarded 0.97",
     "relative α": "auto, unrewarded 0.97, relative α",
-    "the paper's α, small first σ": "auto, unrewarded 0.97, small σ",
+    "the paper's α, small initial σ": "auto, unrewarded 0.97, small σ",
     "all advantages standardized": "auto, sharp α",
     "all advantages standardized, the paper's α": "adaptive, ∝batch, auto",
     "… β decided once an epoch": "adaptive, ∝batch",

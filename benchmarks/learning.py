@@ -16,6 +16,7 @@ import numpy as np
 
 from trustax.paper.methods import method
 from trustax.paper.results import Outcome, outcome_of, read, write
+from trustax.paper.tables.layout import number
 from trustax.paper.tasks import TASKS, Task, task
 from trustax.plotting.curves import plot_curves
 from trustax.run import Run
@@ -85,9 +86,11 @@ def print_table(outcomes: list[Outcome]) -> None:
     for outcome in sorted(outcomes, key=lambda o: (o.run.env_id, -np.mean(o.final))):
         final, successes = outcome.final, outcome.successes
         rate = "" if successes is None else f"{successes[:, -1].mean():.2f} ± {successes[:, -1].std():.2f}"
+        digits = 2 if np.abs(final).max() < 10 else 1
+        mean, deviation, worst = (number(float(value), digits) for value in (final.mean(), final.std(), final.min()))
         print(
             f"| {outcome.run.env_id} | {outcome.method} | {outcome.steps[-1]:,} | {len(final)} "
-            f"| {final.mean():.1f} ± {final.std():.1f} | {final.min():.1f} | {rate} |"
+            f"| {mean} ± {deviation} | {worst} | {rate} |"
         )
 
 

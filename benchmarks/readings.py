@@ -226,7 +226,7 @@ EIGHTH_ROUND = {
     "auto, unrewarded 0.97, relative α": UNREWARDED._replace(relative=1.0, sharpness=3.0),
     "auto, unrewarded 0.97, small σ": UNREWARDED._replace(small_std=1.0),
 }
-"""Around what the seventh round picked: an α that chooses between the regions, and the first σ."""
+"""Around what the seventh round picked: a sharper α, and the initial σ."""
 READINGS |= EIGHTH_ROUND | THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND | SEVENTH_ROUND
 
 
