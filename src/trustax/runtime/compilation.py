@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,9 @@ from trustax.runtime.cores import available_cores
 
 def cache_compilations() -> None:
     """Enable JAX's persistent compilation cache, unless the user has configured one."""
+    # JAX does not write entries atomically: a process that is killed while it writes one leaves a part of it, and one
+    # that reads it meanwhile sees a part. JAX then compiles the program and warns, which is no concern of a user.
+    warnings.filterwarnings("ignore", message="Error reading persistent compilation cache entry")
     if jax.config.values.get("jax_compilation_cache_dir") is not None:
         return
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
