@@ -23,7 +23,7 @@ def test_garbage_collection_is_restored_even_after_an_error(is_on: bool) -> None
 
 
 def test_a_damaged_entry_of_the_compilation_cache_goes_unnoticed(tmp_path: Path) -> None:
-    """As a process leaves it that is killed while it writes."""
+    """A process that is killed while it writes an entry leaves a part of it."""
     command = [sys.executable, "-m", "trustax", "train", "ppo", "--env-id", "CartPole-v1", "--total-timesteps", "256"]
     command += ["--num-envs", "2", "--horizon", "64", "--num-epochs", "1", "--num-minibatches", "2", "--quiet"]
     settings = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}

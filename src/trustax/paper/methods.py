@@ -82,7 +82,7 @@ EARLIER_DEFAULTS: dict[str, Algorithm] = {
     for name, settings in EARLIER.items()
 }
 """`MCPO()` as it was, from the oldest on: with one KL target for all batch sizes and β decided once an epoch; with
-standardized advantages also in rollouts without a reward; and with the paper's α, as all of them."""
+standardized advantages also in rollouts without a reward; and with the paper's α only. All have the paper's α."""
 
 BASELINE_VARIANTS: dict[str, Algorithm] = {
     **{f"VMPO α₀={cost:g} mean": VMPO(initial_kl_cost=cost, reduction="mean") for cost in (0.1, 1.0, 5.0)},

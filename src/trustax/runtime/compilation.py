@@ -17,7 +17,7 @@ from trustax.runtime.cores import available_cores
 def cache_compilations() -> None:
     """Enable JAX's persistent compilation cache, unless the user has configured one."""
     # JAX does not write entries atomically: a process that is killed while it writes one leaves a part of it, and one
-    # that reads it meanwhile sees a part. JAX then compiles the program and warns, which is no concern of a user.
+    # that reads it meanwhile sees a part. JAX then warns and compiles the program. Users need not know.
     warnings.filterwarnings("ignore", message="Error reading persistent compilation cache entry")
     if jax.config.values.get("jax_compilation_cache_dir") is not None:
         return

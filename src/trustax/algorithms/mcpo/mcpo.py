@@ -234,7 +234,7 @@ class MCPO(FirstOrder):
         """αₜ = exp R(ψ) / (exp R(ψ) + exp R(θ_old)) with R(x) = τ(x) A, as a sigmoid that cannot overflow.
 
         Advantages have size 1 and τ(ψ) is close to 1, so that R(ψ) and R(θ_old) differ by a few percent. The factor
-        `trust_region_sharpness` lets α choose between the regions all the same.
+        `trust_region_sharpness` makes such a difference large enough for α to choose between the regions.
         """
         if self.trust_region_weight == "adaptive":
             difference = (virtual.evaluation.ratio - 1) * batch.advantage
