@@ -10,7 +10,7 @@ from trustax.paper.experiments import EXPERIMENTS, PARTS, Experiment
 from trustax.paper.figures.captions import seeds_text
 from trustax.paper.figures.curves import OutcomeByMethod, curve_of, outcomes_on
 from trustax.paper.figures.panels import BAND, SMALL, draw_seeds, make_figure, set_panel_title
-from trustax.paper.methods import EARLIER_DEFAULTS, MCPO_VARIANTS, METHODS, VARIANTS
+from trustax.paper.methods import METHODS, VARIANTS
 from trustax.paper.results import Outcome
 from trustax.paper.tasks import TASKS
 from trustax.plotting.curves import COLORS, label_axes
@@ -19,19 +19,20 @@ TASK_NAMES = [
     *("pendulum", "lunar-lander", "bipedal-walker", "unlock", "unlock-pickup"),
     *EXPERIMENTS["table-2"].tasks,
 ]
-PPO = "PPO ε=0.2"
+DEFAULTS = "MCPO N=10 default", "MCPO N=40 default"
+"""`MCPO()`, and its form with the memory size of the MuJoCo tasks."""
 NUM_COLUMNS = 3
 
 
 def draw_overview(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
-    """One panel for each task with outcomes of PPO and of MCPO's default, or of its form with a constant target."""
+    """One panel for each task with outcomes of PPO and of MCPO's default."""
     shown = {task: found for task in TASK_NAMES if (found := _shown_on(task, outcomes, protocol))}
     if not shown:
         return {}
     everything = [outcome for found in shown.values() for outcome in found.values()]
     caption = (
-        f"{seeds_text(everything)}; {BAND}. Green: the best other method of the paper, by its final mean, where others "
-        f"have run. Protocol {protocol}."
+        f"{seeds_text(everything)}; {BAND}. PPO with its best setting. Green: the best other method of the paper, by "
+        f"its final mean, where others have run. Protocol {protocol}."
     )
     rows = -(-len(shown) // NUM_COLUMNS)
     size = (10.5, 2.6 * rows + 0.9)
@@ -47,27 +48,29 @@ def draw_overview(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figur
 
 
 def _shown_on(task: str, outcomes: Sequence[Outcome], protocol: str) -> OutcomeByMethod:
-    """MCPO's default, PPO and the best other method on a task; empty if one of the first two has not run."""
+    """MCPO's default, the best PPO and the best other method on a task; empty if one of the first two has not run."""
     experiment = Experiment(title="", methods=list(METHODS), variants=list(VARIANTS), tasks=[task])
     found = {
         method: outcome
         for method, outcome in outcomes_on(task, experiment, outcomes, protocol).items()
         if outcome.steps[-1] >= 0.9 * TASKS[task].total_timesteps
     }
-    defaults = [name for name in (*MCPO_VARIANTS, *EARLIER_DEFAULTS) if not name.endswith("literal")]
-    own = [method for method in defaults if method in found]
-    if not own or PPO not in found:
+    own = [method for method in DEFAULTS if method in found][:1]
+    ppo = [method for method in found if method.startswith("PPO")]
+    others = [method for method in found if method in METHODS and method not in (*ppo, *PARTS) and "MCPO" not in method]
+    if not own or not ppo:
         return {}
-    others = [method for method in found if method in METHODS and method not in (PPO, *PARTS) and "MCPO" not in method]
-    best = sorted(others, key=lambda method: float(np.nanmean(found[method].final)))[-1:]
-    return {method: found[method] for method in (own[0], PPO, *best)}
+    return {method: found[method] for method in (*own, *_best(found, ppo), *_best(found, others))}
+
+
+def _best(found: OutcomeByMethod, methods: list[str]) -> list[str]:
+    """The method with the highest final mean, as a list; empty if there is none."""
+    return sorted(methods, key=lambda method: float(np.nanmean(found[method].final)))[-1:]
 
 
 def _draw_task(axes: Axes, task: str, found: OutcomeByMethod) -> None:
     for (method, outcome), color, style in zip(found.items(), COLORS, ("-", "--", ":"), strict=False):
-        name = "MCPO" if method in MCPO_VARIANTS else method
-        if method in EARLIER_DEFAULTS:
-            name = f"MCPO, {method.split(maxsplit=2)[2]}"
+        name = "MCPO" if method in DEFAULTS else method.removesuffix(" default")
         curve = curve_of(outcome, outcome.returns)
         draw_seeds(axes, curve, color, linestyle=style, label=name, linewidth=1.8)
     label_axes(axes, "", TASKS[task].total_timesteps)
