@@ -43,12 +43,13 @@ def planned() -> dict[str, Run]:
     plan("bipedal-walker", *forms, "PPO ε=0.3", "KL Fixed β=0.1", num_seeds=5)
     plan("unlock", *forms, "PPO ε=0.2", num_seeds=10)
     for name in ("hopper", "half-cheetah"):
-        plan(name, *forms, "MCPO N=40 literal", "PPO ε=0.2", total_timesteps=MILLION, num_seeds=5)
+        ppo = "PPO ε=0.2", "PPO ε=0.2 default"
+        plan(name, *forms, "MCPO N=40 literal", *ppo, total_timesteps=MILLION, num_seeds=5)
         # With 16 actors, a million steps are only 30 iterations, too few for any method; with one actor they are 488.
         plan(name, *forms, "PPO ε=0.2", total_timesteps=MILLION, num_envs=1)
     plan("breakout", *forms, "PPO ε=0.2", total_timesteps=3 * MILLION, num_seeds=1)
     cartpole = Task(env_id="CartPole-v1", total_timesteps=HALF_MILLION)
-    for name in (DEFAULT, "PPO ε=0.2"):
+    for name in (DEFAULT, "PPO ε=0.2 default"):
         runs[f"cartpole {name}"] = cartpole.run(method(name), num_seeds=10)
     return runs
 

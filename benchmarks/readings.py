@@ -112,6 +112,8 @@ class Reading(NamedTuple):
     """divide what the sigmoid of α sees by its root mean square in the minibatch"""
     small_std: float = 0.0
     """start with a log σ of -1 for box actions instead of 0"""
+    shared_std: float = 0.0
+    """start with σ = 1/√d for d box actions instead of 1, as the library does by default"""
 
 
 READINGS = {
@@ -227,7 +229,10 @@ EIGHTH_ROUND = {
     "auto, unrewarded 0.97, small σ": UNREWARDED._replace(small_std=1.0),
 }
 """Around what the seventh round picked: a sharper α, and the initial σ."""
-READINGS |= EIGHTH_ROUND | THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND | SEVENTH_ROUND
+SHARP = UNREWARDED._replace(sharpness=100.0)
+NINTH_ROUND = {"auto, unrewarded 0.97, sharp α, σ = 1/√d": SHARP._replace(shared_std=1.0)}
+"""The initial σ again: with one box action it is 1, with several it is smaller."""
+READINGS |= NINTH_ROUND | EIGHTH_ROUND | THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND | SEVENTH_ROUND
 
 
 class ReadingState(MCPOState):
@@ -360,7 +365,11 @@ def _with_other_actions(run: Run, environment: Any, learner: Any, reading: Any) 
         return learner
     keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed))[0])(np.asarray(run.seeds, np.uint32))
     chosen = learner.policy.parameters
-    others = {"small_means": PPO(initial_mean_scale=0.01), "small_std": PPO(initial_log_std=-1.0)}
+    others = {
+        "small_means": PPO(initial_mean_scale=0.01, initial_log_std=0.0),
+        "small_std": PPO(initial_log_std=-1.0),
+        "shared_std": PPO(),
+    }
     for name, algorithm in others.items():
         other: Any = jax.vmap(partial(algorithm.init, spec=environment.spec))(keys)
         chosen = jnp.where(getattr(reading, name)[:, None] > 0, other.policy.parameters, chosen)
@@ -389,7 +398,7 @@ def measure(
     history_file: Path | None = None,
 ) -> list[dict[str, Any]]:
     """Train every reading on every seed; one result for each reading."""
-    algorithm: Any = task.tuned(Readings())
+    algorithm: Any = task.tuned(Readings(initial_log_std=0.0))
     PairedRun.num_repeated = num_seeds
     run = PairedRun(
         algorithm=algorithm,

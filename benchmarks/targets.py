@@ -29,6 +29,7 @@ class Target(NamedTuple):
     """at least nine of ten seeds should reach this"""
     ppo: str = "PPO ε=0.2"
     digits: int = 1
+    ours: str = DEFAULT
 
 
 TARGETS = (
@@ -40,10 +41,15 @@ TARGETS = (
     Target("BipedalWalker-v3", 5_000_000, "bootstrapped", 255, ppo="PPO ε=0.3"),
     Target("MiniGrid-Unlock-v0", 100_000, "paper", 0.5, digits=2),
     Target("MiniGrid-UnlockPickup-v0", 1_000_000, "paper", 0.6, digits=2),
-    Target("Hopper-v5", 1_000_000, "bootstrapped", 800, digits=0),
-    Target("HalfCheetah-v5", 1_000_000, "bootstrapped", None, digits=0),
-    Target("CartPole-v1", 500_000, "bootstrapped", 500, digits=0),
+    Target("Hopper-v5", 1_000_000, "bootstrapped", 800, ppo="PPO ε=0.2 default", digits=0),
+    Target("HalfCheetah-v5", 1_000_000, "bootstrapped", None, ppo="PPO ε=0.2 default", digits=0),
+    Target("CartPole-v1", 500_000, "bootstrapped", 500, ppo="PPO ε=0.2 default", digits=0),
+    *(
+        Target(env_id, 10_000_000, "bootstrapped", mean, ppo="PPO ε=0.2 default", digits=0, ours="MCPO N=40 default")
+        for env_id, mean in (("HalfCheetah-v5", 6173 - 595), ("Walker2d-v5", 5120 - 588), ("Hopper-v5", 3620 - 252))
+    ),
 )
+"""On the tasks with 10M steps, the target is the lower end of the paper's mean ± deviation, for two of the three."""
 
 
 def table() -> str:
@@ -58,8 +64,8 @@ def table() -> str:
 
 
 def _row(target: Target, outcomes: list[Outcome]) -> list[str]:
-    ours, ppo = (_final(target, outcomes, method) for method in (DEFAULT, target.ppo))
-    wanted = "above PPO" if target.mean is None else f"{target.mean:g}".replace("-", "−")
+    ours, ppo = (_final(target, outcomes, method) for method in (target.ours, target.ppo))
+    wanted = "above PPO" if target.mean is None else f"{target.mean:,g}".replace("-", "−")
     met = len(ours) > 0 and bool(ours.mean() >= (ppo.mean() if target.mean is None else target.mean))
     if target.seed is not None:
         wanted += f", 9 of 10 seeds above {target.seed:g}".replace("-", "−")

@@ -49,7 +49,7 @@ MANY_POLICIES = change(
     memory_size=1000, write_rule="interval", write_interval=1, kl_cost_rule="adaptive", kl_target=1e-6
 )
 EACH_MINIBATCH = change(switch_every="minibatch")
-ADAPTIVE_MAXIMUM = change(kl_cost_max_target=0.05)
+ADAPTIVE_MAXIMUM = change(kl_cost_max_target=0.02)
 both_action_kinds = pytest.mark.parametrize("actions", ["discrete", "box"])
 
 

@@ -77,11 +77,23 @@ def test_perceptrons_start_orthogonal_with_the_gains_of_the_literature(spec: Env
     assert not np.array_equal(network.actor[0].weight, network.critic[0].weight)
 
 
-def test_deviations_start_at_one_and_only_boxes_have_them() -> None:
+def test_only_boxes_have_deviations() -> None:
     for spec in (VECTOR, SEVERAL):
         assert network_of(fresh(Architecture(spec, (64, 32)))).log_std is None
-    log_std = network_of(fresh(Architecture(CONTINUOUS, (64, 32)))).log_std
-    np.testing.assert_array_equal(log_std, np.zeros(2))
+
+
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_the_noise_of_all_actions_together_starts_with_size_one(count: int) -> None:
+    spec = EnvSpec((3,), BoxActions((-1.0,) * count, (1.0,) * count))
+    log_std = network_of(fresh(Architecture(spec))).log_std
+    assert log_std.shape == (count,)
+    np.testing.assert_allclose(np.sum(np.exp(2 * log_std)), 1, rtol=1e-6)  # E|noise|² = Σ σ²
+
+
+def test_deviations_may_be_given() -> None:
+    for given in (0.0, -1.5):
+        log_std = network_of(fresh(Architecture(CONTINUOUS, initial_log_std=given))).log_std
+        np.testing.assert_array_equal(log_std, np.full(2, given, np.float32))
 
 
 def test_image_networks_start_orthogonal_with_the_gains_of_the_literature() -> None:

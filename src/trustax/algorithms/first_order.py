@@ -46,10 +46,6 @@ class FirstOrder(NetworkSettings):
     """Weight of the entropy bonus (c₂)."""
     max_gradient_norm: PerLearner = setting(0.5, minimum=0)
     """Gradients are scaled down to this global norm."""
-    initial_log_std: float = 0.0
-    """Box actions: initial log σ. HalfCheetah learns faster with -1; the authors of TRGPPO have -1.34 there."""
-    initial_mean_scale: float = setting(1.0, minimum=0)
-    """Box actions: size of the initial means (mlp). Stable-Baselines3 and CleanRL have 0.01."""
 
     def learning_rate_at(self, progress: Progress) -> Float[Array, ""]:
         """The step size of one iteration."""
@@ -72,7 +68,7 @@ remains, which falls from 1 to 0."""
 
 def init_actor_critic(settings: FirstOrder, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:
     """Initialize a policy and its optimizer."""
-    policy = architecture_of(settings, spec, settings.initial_log_std, settings.initial_mean_scale).init(key)
+    policy = architecture_of(settings, spec).init(key)
     return ActorCritic(policy, adam_init(policy))
 
 

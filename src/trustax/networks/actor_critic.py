@@ -8,7 +8,7 @@ step of Adam one fused operation. Networks are written for one observation; batc
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, Shaped
 
 from trustax.errors import TrustaxError
+from trustax.networks.layers import default_log_std
 from trustax.networks.registry import build, factory_of
 from trustax.ops.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
 from trustax.types import EnvSpec
@@ -28,7 +29,7 @@ class Architecture:
 
     spec: EnvSpec
     hidden_sizes: tuple[int, ...] = (64, 64)
-    initial_log_std: float = 0.0
+    initial_log_std: float | Literal["auto"] = "auto"
     network: str = "auto"
     activation: str = "tanh"
     layer_norm: bool = False
@@ -61,7 +62,10 @@ class Architecture:
     def settings(self) -> dict[str, Any]:
         """The arguments of the network's factory, except the environment's spec."""
         names = [field.name for field in fields(self) if field.name not in ("spec", "network")]
-        return {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in names}
+        if self.initial_log_std == "auto":
+            values["initial_log_std"] = default_log_std(self.spec.actions)
+        return values
 
     def _network(self, key: Key[Array, ""]) -> Any:
         return build(self.network, key, self.spec, self.settings(), defaults=Architecture(self.spec).settings())

@@ -1,7 +1,7 @@
 """Dense and convolutional layers with orthogonal weights, and the heads of a policy."""
 
 from collections.abc import Callable
-from math import sqrt
+from math import log, sqrt
 
 import equinox as eqx
 import jax
@@ -117,6 +117,19 @@ class Conv(eqx.Module):
 def actor_gain(spec: EnvSpec, mean_scale: float = 1.0) -> float:
     """Nearly uniform choices at the start; means of a Gaussian have about the size `mean_scale`."""
     return mean_scale if isinstance(spec.actions, BoxActions) else 0.01
+
+
+def default_log_std(actions: Actions) -> float:
+    """The initial log σ with which the noise of all actions together has the size that one action has with σ = 1.
+
+    With σ = 1 for each of d actions, their noise together has a size of √d. On HalfCheetah (d = 6), most seeds then
+    stay below a return of 2,000.
+
+    >>> from trustax.types import BoxActions
+    >>> round(default_log_std(BoxActions(low=(-1.0,) * 4, high=(1.0,) * 4)), 3)
+    -0.693
+    """
+    return -0.5 * log(len(actions.low)) if isinstance(actions, BoxActions) else 0.0
 
 
 def log_std_for(actions: Actions, initial: float) -> Float[Array, " action"] | None:

@@ -22,9 +22,9 @@ AUTO = "auto"
 class Factory(Protocol):
     """Makes a network: an Equinox module with the call `module(observation) -> (distribution, value)`.
 
-    It takes those of the settings `hidden_sizes`, `activation`, `layer_norm`, `shared_torso`, `initial_log_std` and
-    `initial_mean_scale` that it makes use of, as keywords. All array leaves of the module are parameters: floats of one
-    type.
+    It takes those of the settings `hidden_sizes`, `activation`, `layer_norm`, `shared_torso`, `initial_log_std` (a
+    number) and `initial_mean_scale` that it makes use of, as keywords. All array leaves of the module are parameters:
+    floats of one type.
     """
 
     def __call__(self, key: Key[Array, ""], spec: EnvSpec, **settings: Any) -> eqx.Module: ...

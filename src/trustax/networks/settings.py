@@ -23,6 +23,11 @@ class NetworkSettings(CheckedSettings):
     """Normalize the input of each activation over its features (mlp)."""
     shared_torso: bool = False
     """Let actor and critic share their hidden layers (mlp); image networks always do."""
+    initial_log_std: float | Literal["auto"] = "auto"
+    """Box actions: initial log σ; auto is -½ log of the number of actions, so that their noise has the same size for
+    any number. Stable-Baselines3 and CleanRL have 0."""
+    initial_mean_scale: float = setting(1.0, minimum=0)
+    """Box actions: size of the initial means (mlp). Stable-Baselines3 and CleanRL have 0.01."""
 
     def __post_init__(self) -> None:
         if callable(self.network):
@@ -30,17 +35,15 @@ class NetworkSettings(CheckedSettings):
         super().__post_init__()
 
 
-def architecture_of(
-    settings: NetworkSettings, spec: EnvSpec, initial_log_std: float = 0.0, initial_mean_scale: float = 1.0
-) -> Architecture:
+def architecture_of(settings: NetworkSettings, spec: EnvSpec) -> Architecture:
     """The network that settings describe, for an environment."""
     return Architecture(
         spec,
         settings.hidden_sizes,
-        initial_log_std,
+        settings.initial_log_std,
         settings.network,
         settings.activation,
         settings.layer_norm,
         settings.shared_torso,
-        initial_mean_scale,
+        settings.initial_mean_scale,
     )

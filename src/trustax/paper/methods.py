@@ -6,6 +6,7 @@
 0.01
 """
 
+from dataclasses import replace
 from typing import Any
 
 from trustax.algorithms import (
@@ -28,6 +29,7 @@ MEMORY_SIZES = (5, 10, 40)
 def paper_mcpo(**settings: Any) -> MCPO:
     """MCPO with the paper's own values of α and β_max; `MCPO()` has a sharper α and adapts β_max."""
     paper: dict[str, Any] = {
+        "initial_log_std": 0.0,
         "trust_region_sharpness": 1.0,
         "kl_cost_min": 0.01,
         "kl_cost_max": 10.0,
@@ -39,29 +41,36 @@ def paper_mcpo(**settings: Any) -> MCPO:
     return MCPO(**paper | settings)
 
 
-METHODS: dict[str, Algorithm] = {
-    **{f"KL Adaptive d={target}": KLAdaptive(kl_target=target) for target in (0.003, 0.01, 0.03)},
-    **{f"KL Fixed β={cost:g}": KLFixed(kl_cost=cost) for cost in (0.01, 0.1, 1.0, 10.0)},
-    # The value loss of the paper's code base is clipped at PPO's own ε.
-    **{f"PPO ε={clip}": PPO(clip_range=clip, value_clip_range=clip) for clip in (0.1, 0.2, 0.3, 0.5, 0.8)},
-    **{f"MDPO β₀={cost:g}": MDPO(kl_cost=cost) for cost in (0.5, 1.0, 2.0)},
-    **{f"VMPO α₀={cost:g}": VMPO(initial_kl_cost=cost) for cost in (0.1, 1.0, 5.0)},
-    **{f"TRPO δ={target}": TRPO(kl_target=target) for target in (0.005, 0.01)},
-    "TRGPPO": TRGPPO(),
-    "ACKTR δ=0.01": ACKTR(kl_target=0.01),
-    **{f"MCPO N={size}": paper_mcpo(memory_size=size) for size in MEMORY_SIZES},
-    **{f"Mean ψ N={size}": paper_mcpo(memory_size=size, virtual_policy="mean") for size in MEMORY_SIZES},
-    "No ψ": paper_mcpo(trust_region_weight=0.0),
-    "α=0.5": paper_mcpo(trust_region_weight=0.5),
-    "α=1.0": paper_mcpo(trust_region_weight=1.0),
-    "Annealed β": paper_mcpo(kl_cost_rule="annealed"),
-    "Adaptive β": paper_mcpo(kl_cost_rule="adaptive"),
-    **{
-        f"{name} writing": paper_mcpo(write_rule="interval", write_interval=interval)
-        for name, interval in (("Frequent", 1), ("Uniform", 10), ("Sparse", 100))
-    },
-    "Half feature": paper_mcpo(context_features="half"),
-}
+def with_unit_std(algorithms: dict[str, Any]) -> dict[str, Algorithm]:
+    """Algorithms whose box actions start with σ = 1, as in the paper's code base."""
+    return {name: replace(algorithm, initial_log_std=0.0) for name, algorithm in algorithms.items()}
+
+
+METHODS: dict[str, Algorithm] = with_unit_std(
+    {
+        **{f"KL Adaptive d={target}": KLAdaptive(kl_target=target) for target in (0.003, 0.01, 0.03)},
+        **{f"KL Fixed β={cost:g}": KLFixed(kl_cost=cost) for cost in (0.01, 0.1, 1.0, 10.0)},
+        # The value loss of the paper's code base is clipped at PPO's own ε.
+        **{f"PPO ε={clip}": PPO(clip_range=clip, value_clip_range=clip) for clip in (0.1, 0.2, 0.3, 0.5, 0.8)},
+        **{f"MDPO β₀={cost:g}": MDPO(kl_cost=cost) for cost in (0.5, 1.0, 2.0)},
+        **{f"VMPO α₀={cost:g}": VMPO(initial_kl_cost=cost) for cost in (0.1, 1.0, 5.0)},
+        **{f"TRPO δ={target}": TRPO(kl_target=target) for target in (0.005, 0.01)},
+        "TRGPPO": TRGPPO(),
+        "ACKTR δ=0.01": ACKTR(kl_target=0.01),
+        **{f"MCPO N={size}": paper_mcpo(memory_size=size) for size in MEMORY_SIZES},
+        **{f"Mean ψ N={size}": paper_mcpo(memory_size=size, virtual_policy="mean") for size in MEMORY_SIZES},
+        "No ψ": paper_mcpo(trust_region_weight=0.0),
+        "α=0.5": paper_mcpo(trust_region_weight=0.5),
+        "α=1.0": paper_mcpo(trust_region_weight=1.0),
+        "Annealed β": paper_mcpo(kl_cost_rule="annealed"),
+        "Adaptive β": paper_mcpo(kl_cost_rule="adaptive"),
+        **{
+            f"{name} writing": paper_mcpo(write_rule="interval", write_interval=interval)
+            for name, interval in (("Frequent", 1), ("Uniform", 10), ("Sparse", 100))
+        },
+        "Half feature": paper_mcpo(context_features="half"),
+    }
+)
 """Every configuration that the paper's tables, figures and ablations name."""
 
 MCPO_VARIANTS: dict[str, Algorithm] = {
@@ -70,11 +79,14 @@ MCPO_VARIANTS: dict[str, Algorithm] = {
 }
 """`MCPO()` as it is by default, and MCPO with β decided at every minibatch."""
 
-STANDARDIZED: dict[str, Any] = {"trust_region_sharpness": 1.0, "unrewarded_advantages": "standardized"}
+UNIT_STD: dict[str, Any] = {"initial_log_std": 0.0}
+FLAT: dict[str, Any] = UNIT_STD | {"trust_region_sharpness": 1.0}
+STANDARDIZED: dict[str, Any] = FLAT | {"unrewarded_advantages": "standardized"}
 EARLIER: dict[str, dict[str, Any]] = {
     "constant target": STANDARDIZED | {"kl_target_growth": 0.0, "switch_every": "epoch"},
     "all standardized": STANDARDIZED,
-    "flat α": {"trust_region_sharpness": 1.0},
+    "flat α": FLAT,
+    "unit σ": UNIT_STD,
 }
 EARLIER_DEFAULTS: dict[str, Algorithm] = {
     f"MCPO N={size} {name}": MCPO(memory_size=size, **settings)
@@ -82,17 +94,23 @@ EARLIER_DEFAULTS: dict[str, Algorithm] = {
     for name, settings in EARLIER.items()
 }
 """`MCPO()` as it was, from the oldest on: with one KL target for all batch sizes and β decided once an epoch; with
-standardized advantages also in rollouts without a reward; and with the paper's α only. All have the paper's α."""
+standardized advantages also in rollouts without a reward; with the paper's α; and with σ = 1 at the start, which all
+of them have. The first three have the paper's α."""
 
-BASELINE_VARIANTS: dict[str, Algorithm] = {
-    **{f"VMPO α₀={cost:g} mean": VMPO(initial_kl_cost=cost, reduction="mean") for cost in (0.1, 1.0, 5.0)},
-    **{f"KL Fixed β={cost:g} k2": KLFixed(kl_cost=cost, kl_estimator="k2") for cost in (0.01, 1.0)},
-    "KL Adaptive d=0.01 k2": KLAdaptive(kl_target=0.01, kl_estimator="k2"),
-    "MDPO β₀=0.5 k2": MDPO(kl_cost=0.5, kl_estimator="k2"),
-}
+BASELINE_VARIANTS: dict[str, Algorithm] = with_unit_std(
+    {
+        **{f"VMPO α₀={cost:g} mean": VMPO(initial_kl_cost=cost, reduction="mean") for cost in (0.1, 1.0, 5.0)},
+        **{f"KL Fixed β={cost:g} k2": KLFixed(kl_cost=cost, kl_estimator="k2") for cost in (0.01, 1.0)},
+        "KL Adaptive d=0.01 k2": KLAdaptive(kl_target=0.01, kl_estimator="k2"),
+        "MDPO β₀=0.5 k2": MDPO(kl_cost=0.5, kl_estimator="k2"),
+    }
+)
 """Baselines as the code bases compute them that the paper names or its authors wrote: see docs/fidelity.md."""
 
-VARIANTS = MCPO_VARIANTS | EARLIER_DEFAULTS | BASELINE_VARIANTS
+BASELINE_DEFAULTS: dict[str, Algorithm] = {"PPO ε=0.2 default": PPO()}
+"""Baselines as they are by default, with the initial σ of `MCPO()`."""
+
+VARIANTS = MCPO_VARIANTS | EARLIER_DEFAULTS | BASELINE_VARIANTS | BASELINE_DEFAULTS
 """Rows that the paper does not have, beside its own."""
 
 
