@@ -229,8 +229,8 @@ EIGHTH_ROUND = {
     "auto, unrewarded 0.97, small σ": UNREWARDED._replace(small_std=1.0),
 }
 """Around what the seventh round picked: a sharper α, and the initial σ."""
-SHARP = UNREWARDED._replace(sharpness=100.0)
-NINTH_ROUND = {"auto, unrewarded 0.97, sharp α, σ = 1/√d": SHARP._replace(shared_std=1.0)}
+SHARP = "auto, unrewarded 0.97, sharp α"
+NINTH_ROUND = {f"{SHARP}, σ = 1/√d": EIGHTH_ROUND[SHARP]._replace(shared_std=1.0)}
 """The initial σ again: with one box action it is 1, with several it is smaller."""
 READINGS |= NINTH_ROUND | EIGHTH_ROUND | THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND | SEVENTH_ROUND
 

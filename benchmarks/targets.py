@@ -30,6 +30,7 @@ class Target(NamedTuple):
     ppo: str = "PPO ε=0.2"
     digits: int = 1
     ours: str = DEFAULT
+    """the row of MCPO"""
 
 
 TARGETS = (
