@@ -114,6 +114,8 @@ class Reading(NamedTuple):
     """start with a log σ of -1 for box actions instead of 0"""
     shared_std: float = 0.0
     """start with σ = 1/√d for d box actions instead of 1, as the library does by default"""
+    by_actions: float = 0.0
+    """the power of the number of box actions that `cap_target` grows with"""
 
 
 READINGS = {
@@ -232,7 +234,15 @@ EIGHTH_ROUND = {
 SHARP = "auto, unrewarded 0.97, sharp α"
 NINTH_ROUND = {f"{SHARP}, σ = 1/√d": EIGHTH_ROUND[SHARP]._replace(shared_std=1.0)}
 """The initial σ again: with one box action it is 1, with several it is smaller."""
-READINGS |= NINTH_ROUND | EIGHTH_ROUND | THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND | SEVENTH_ROUND
+SHARED = f"{SHARP}, σ = 1/√d"
+TENTH_ROUND = {
+    f"{SHARED}, target ∝ √d": NINTH_ROUND[SHARED]._replace(by_actions=0.5),
+    f"{SHARED}, target ∝ d": NINTH_ROUND[SHARED]._replace(by_actions=1.0),
+}
+"""The KL target of several box actions, whose divergence is a sum over them."""
+READINGS |= (
+    TENTH_ROUND | NINTH_ROUND | EIGHTH_ROUND | THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND | SEVENTH_ROUND
+)
 
 
 class ReadingState(MCPOState):
@@ -351,9 +361,9 @@ class Readings(MCPO):
         return (state, wanted), metrics
 
 
-def scaled(reading: Reading, batch_size: int, num_minibatches: int) -> Reading:
-    """The reading with the KL target and the switch that it has for a batch."""
-    factor = (batch_size / KL_TARGET_BATCH_SIZE) ** (0.5 * reading.by_batch)
+def scaled(reading: Reading, batch_size: int, num_minibatches: int, num_box_actions: int) -> Reading:
+    """The reading with the KL target and the switch that it has for a batch and a number of actions."""
+    factor = (batch_size / KL_TARGET_BATCH_SIZE) ** (0.5 * reading.by_batch) * num_box_actions**reading.by_actions
     large = batch_size // num_minibatches >= LARGE_MINIBATCH
     switch = {"auto": 0.0, "each_minibatch": float(large)} if reading.auto else {}
     return reading._replace(cap_target=reading.cap_target * factor, **switch)
@@ -414,8 +424,12 @@ def measure(
     configure_devices(run.num_seeds, large_network=observes_images(run.env_id))
     environment = make(run.env_id, run.seeds, run.num_envs, True)
     state = start(run, environment)
+    actions = environment.spec.actions
+    num_box_actions = len(actions.low) if isinstance(actions, BoxActions) else 1
     rows = [
-        scaled(READINGS[name], run.batch_size, algorithm.num_minibatches) for name in names for _ in range(num_seeds)
+        scaled(READINGS[name], run.batch_size, algorithm.num_minibatches, num_box_actions)
+        for name in names
+        for _ in range(num_seeds)
     ]
     reading = jax.tree.map(lambda *values: jnp.array(values, jnp.float32), *rows)
     begun = _with_other_actions(run, environment, state.learner, reading)

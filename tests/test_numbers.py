@@ -163,8 +163,11 @@ def test_the_page_on_readings_applies_its_rule() -> None:
     assert (MCPO().kl_target_growth, MCPO().switch_every) == (1.0, "auto")
     default = readings.READINGS[fidelity.CHOICES["**MCPO()**"]]
     sharpness = MCPO().trust_region_sharpness
+    growth = MCPO().kl_target_action_growth
     assert MCPO().initial_log_std == "auto"
-    assert default == chosen._replace(by_batch=2.0, auto=1.0, unrewarded=FADING, sharpness=sharpness, shared_std=1.0)
+    assert default == chosen._replace(
+        by_batch=2.0, auto=1.0, unrewarded=FADING, sharpness=sharpness, shared_std=1.0, by_actions=growth
+    )
     assert MCPO().unrewarded_advantages == "scaled"
 
 

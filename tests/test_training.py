@@ -311,6 +311,7 @@ def test_an_older_file_keeps_its_meaning() -> None:
     run = from_json({"algorithm": {"name": "mcpo"}, "env_id": "CartPole-v1"})
     assert run.algorithm.switch_every == "minibatch"
     assert tx.MCPO().switch_every == "auto"
+    assert (run.algorithm.kl_target_action_growth, tx.MCPO().kl_target_action_growth) == (0.0, 0.5)
     assert from_json(to_json(tx.Run(algorithm=tx.MCPO(), env_id="CartPole-v1"))).algorithm == tx.MCPO()
 
 

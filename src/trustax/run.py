@@ -25,6 +25,7 @@ ADDED_LATER = {
     "switch_every": "minibatch",
     "kl_cost_max_target": 0.0,
     "kl_target_growth": 0.0,
+    "kl_target_action_growth": 0.0,
     "unrewarded_advantages": "standardized",
     "trust_region_sharpness": 1.0,
     "kl_estimator": "exact",

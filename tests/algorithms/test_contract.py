@@ -85,6 +85,7 @@ CHANGES = {
     "kl_cost_max": Change((1.0,), {"kl_cost_max_target": 0.0}),
     "kl_cost_max_target": Change((0.0, 1.0)),
     "kl_target_growth": Change((0.0,), {"kl_cost_max_target": 1e-3}),
+    "kl_target_action_growth": Change((0.0,), {"kl_cost_max_target": 1e-3}, actions="box"),
     "switch_every": Change(("minibatch",)),
     "unrewarded_advantages": Change(("standardized",)),
     "kl_cost": Change((5.0,), {"kl_cost_rule": "fixed"}),

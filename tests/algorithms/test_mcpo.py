@@ -49,7 +49,7 @@ MANY_POLICIES = change(
     memory_size=1000, write_rule="interval", write_interval=1, kl_cost_rule="adaptive", kl_target=1e-6
 )
 EACH_MINIBATCH = change(switch_every="minibatch")
-ADAPTIVE_MAXIMUM = change(kl_cost_max_target=0.02)
+ADAPTIVE_MAXIMUM = change(kl_cost_max_target=0.014)
 both_action_kinds = pytest.mark.parametrize("actions", ["discrete", "box"])
 
 
@@ -268,6 +268,8 @@ class Reference:
             self.step(samples.take(rows), old, self.settings.learning_rate * remaining)
         if target := self.settings.kl_cost_max_target:
             target *= max(len(samples.weight) / 8192, 1) ** self.settings.kl_target_growth
+            if samples.action.ndim == 2:
+                target *= samples.action.shape[1] ** self.settings.kl_target_action_growth
             before, after = (self.network(x, samples.observation).distribution for x in (old, self.theta))
             distance = samples.share @ kl(before, after)
             factor = 2 if distance > 1.5 * target else 0.5 if distance < target / 1.5 and rewarded else 1
@@ -582,6 +584,16 @@ def test_the_kl_target_grows_with_the_batch(batch_size: int, growth: float, expe
     algorithm = change(kl_cost_max_target=0.01, kl_target_growth=growth)
     _, batch = virtual_and_batch("discrete")
     batch = eqx.tree_at(lambda b: b.weight, batch, jnp.ones(batch_size))
+    assert float(algorithm._kl_cost_max_target(batch)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("actions", "growth", "expected"), [("box", 0.5, 0.01 * 2**0.5), ("box", 1.0, 0.02), ("discrete", 1.0, 0.01)]
+)
+def test_the_kl_target_grows_with_the_number_of_box_actions(actions: str, growth: float, expected: float) -> None:
+    """0.01 · d^growth for d = 2 real numbers; discrete actions count as one."""
+    algorithm = change(kl_cost_max_target=0.01, kl_target_action_growth=growth)
+    _, batch = virtual_and_batch(actions)
     assert float(algorithm._kl_cost_max_target(batch)) == pytest.approx(expected)
 
 

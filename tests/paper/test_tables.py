@@ -180,7 +180,13 @@ def test_a_single_result_is_not_marked_as_best() -> None:
 
 def test_our_variants_are_listed_below_under_a_label(tmp_path: Path) -> None:
     shown = table("table-2", tmp_path, "paper")
-    variants = ["MCPO N=40 default", "PPO ε=0.2 default", "MCPO N=40 unit σ", "MCPO N=40 literal"]
+    variants = [
+        "MCPO N=40 default",
+        "PPO ε=0.2 default",
+        "MCPO N=40 one target",
+        "MCPO N=40 unit σ",
+        "MCPO N=40 literal",
+    ]
     assert [row.name for row in shown.rows] == ["TRPO", "PPO", "MDPO", "TRGPPO", "Mean ψ", "MCPO", *variants]
     lines = shown.markdown().splitlines()
     label = next(index for index, line in enumerate(lines) if line.startswith("| *not in the paper:* |"))

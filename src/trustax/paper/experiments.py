@@ -122,7 +122,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "table-1-full": Experiment(
         title="Classical control, all settings",
         methods=[*TABLE_1, *_named("MCPO")],
-        variants=[*MCPO_VARIANTS, "MCPO N=10 flat α", *BASELINE_VARIANTS],
+        variants=[*MCPO_VARIANTS, *BASELINE_VARIANTS],
         tasks=CLASSIC,
     ),
     "table-2": Experiment(
@@ -131,7 +131,13 @@ EXPERIMENTS: dict[str, Experiment] = {
             *_named("TRPO", "PPO ε=0.2", "PPO ε=0.5", "PPO ε=0.8", "MDPO", "TRGPPO"),
             *("Mean ψ N=5", "Mean ψ N=40", "MCPO N=5", "MCPO N=40"),
         ],
-        variants=["MCPO N=40 default", "PPO ε=0.2 default", "MCPO N=40 unit σ", "MCPO N=40 literal"],
+        variants=[
+            "MCPO N=40 default",
+            "PPO ε=0.2 default",
+            "MCPO N=40 one target",
+            "MCPO N=40 unit σ",
+            "MCPO N=40 literal",
+        ],
         tasks=MUJOCO,
     ),
     "table-3": Experiment(
@@ -143,7 +149,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "minigrid": Experiment(
         title="Navigation",
         methods=[*SIGNATURE, "MCPO N=10"],
-        variants=["MCPO N=10 default", "MCPO N=10 flat α", "MCPO N=10 all standardized", "MCPO N=10 literal"],
+        variants=["MCPO N=10 default", "MCPO N=10 literal"],
         tasks=["unlock", "unlock-pickup"],
         num_seeds=10,
     ),

@@ -35,6 +35,7 @@ def paper_mcpo(**settings: Any) -> MCPO:
         "kl_cost_max": 10.0,
         "kl_cost_max_target": 0.0,
         "kl_target_growth": 0.0,
+        "kl_target_action_growth": 0.0,
         "switch_every": "epoch",
         "unrewarded_advantages": "standardized",
     }
@@ -57,20 +58,21 @@ METHODS: dict[str, Algorithm] = with_unit_std(
         **{f"TRPO δ={target}": TRPO(kl_target=target) for target in (0.005, 0.01)},
         "TRGPPO": TRGPPO(),
         "ACKTR δ=0.01": ACKTR(kl_target=0.01),
-        **{f"MCPO N={size}": paper_mcpo(memory_size=size) for size in MEMORY_SIZES},
-        **{f"Mean ψ N={size}": paper_mcpo(memory_size=size, virtual_policy="mean") for size in MEMORY_SIZES},
-        "No ψ": paper_mcpo(trust_region_weight=0.0),
-        "α=0.5": paper_mcpo(trust_region_weight=0.5),
-        "α=1.0": paper_mcpo(trust_region_weight=1.0),
-        "Annealed β": paper_mcpo(kl_cost_rule="annealed"),
-        "Adaptive β": paper_mcpo(kl_cost_rule="adaptive"),
-        **{
-            f"{name} writing": paper_mcpo(write_rule="interval", write_interval=interval)
-            for name, interval in (("Frequent", 1), ("Uniform", 10), ("Sparse", 100))
-        },
-        "Half feature": paper_mcpo(context_features="half"),
     }
-)
+) | {
+    **{f"MCPO N={size}": paper_mcpo(memory_size=size) for size in MEMORY_SIZES},
+    **{f"Mean ψ N={size}": paper_mcpo(memory_size=size, virtual_policy="mean") for size in MEMORY_SIZES},
+    "No ψ": paper_mcpo(trust_region_weight=0.0),
+    "α=0.5": paper_mcpo(trust_region_weight=0.5),
+    "α=1.0": paper_mcpo(trust_region_weight=1.0),
+    "Annealed β": paper_mcpo(kl_cost_rule="annealed"),
+    "Adaptive β": paper_mcpo(kl_cost_rule="adaptive"),
+    **{
+        f"{name} writing": paper_mcpo(write_rule="interval", write_interval=interval)
+        for name, interval in (("Frequent", 1), ("Uniform", 10), ("Sparse", 100))
+    },
+    "Half feature": paper_mcpo(context_features="half"),
+}
 """Every configuration that the paper's tables, figures and ablations name."""
 
 MCPO_VARIANTS: dict[str, Algorithm] = {
@@ -79,23 +81,14 @@ MCPO_VARIANTS: dict[str, Algorithm] = {
 }
 """`MCPO()` as it is by default, and MCPO with β decided at every minibatch."""
 
-UNIT_STD: dict[str, Any] = {"initial_log_std": 0.0}
-FLAT: dict[str, Any] = UNIT_STD | {"trust_region_sharpness": 1.0}
-STANDARDIZED: dict[str, Any] = FLAT | {"unrewarded_advantages": "standardized"}
-EARLIER: dict[str, dict[str, Any]] = {
-    "constant target": STANDARDIZED | {"kl_target_growth": 0.0, "switch_every": "epoch"},
-    "all standardized": STANDARDIZED,
-    "flat α": FLAT,
-    "unit σ": UNIT_STD,
-}
 EARLIER_DEFAULTS: dict[str, Algorithm] = {
-    f"MCPO N={size} {name}": MCPO(memory_size=size, **settings)
-    for size in MEMORY_SIZES
-    for name, settings in EARLIER.items()
+    **{f"MCPO N={size} one target": MCPO(memory_size=size, kl_target_action_growth=0.0) for size in MEMORY_SIZES},
+    **{
+        f"MCPO N={size} unit σ": MCPO(memory_size=size, kl_target_action_growth=0.0, initial_log_std=0.0)
+        for size in MEMORY_SIZES
+    },
 }
-"""`MCPO()` as it was, from the oldest on: with one KL target for all batch sizes and β decided once an epoch; with
-standardized advantages also in rollouts without a reward; with the paper's α; and with σ = 1 at the start, which all
-of them have. The first three have the paper's α."""
+"""`MCPO()` with one KL target for any number of box actions, and also with σ = 1 for each of them at the start."""
 
 BASELINE_VARIANTS: dict[str, Algorithm] = with_unit_std(
     {

@@ -79,6 +79,8 @@ class MCPO(FirstOrder):
     """KL divergence of old and new policy that β_max adapts to after each iteration; 0 keeps kl_cost_max."""
     kl_target_growth: float = setting(1.0, minimum=0)
     """Larger batches than 8,192 samples multiply kl_cost_max_target by (batch size / 8,192) to this power."""
+    kl_target_action_growth: float = setting(0.5, minimum=0)
+    """Actions of d real numbers multiply kl_cost_max_target by d to this power."""
     switch_every: Literal["auto", "epoch", "minibatch"] = "auto"
     """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch; auto: at every
     minibatch if it has 1,024 samples or more, else once an epoch."""
@@ -150,11 +152,16 @@ class MCPO(FirstOrder):
         return self.kl_cost_rule == "switching" and self.kl_cost_max_target > 0
 
     def _kl_cost_max_target(self, batch: Batch) -> Float[Array, ""] | float:
-        """The KL target of an iteration. Large batches have a larger one, as their gradients are less noisy."""
+        """The KL target of an iteration.
+
+        Large batches have a larger one, because their gradients are less noisy. So do box actions of several numbers,
+        because the divergence is a sum over them.
+        """
+        target = self.kl_cost_max_target * _num_box_actions(batch) ** self.kl_target_action_growth
         if not self.kl_target_growth:
-            return self.kl_cost_max_target
+            return target
         size = _num_samples(batch) / KL_TARGET_BATCH_SIZE
-        return self.kl_cost_max_target * jnp.maximum(size, 1) ** self.kl_target_growth
+        return target * jnp.maximum(size, 1) ** self.kl_target_growth
 
     def _adapt_kl_cost(self, state: MCPOState, batch: Batch, kl_target: Float[Array, ""] | float) -> Float[Array, ""]:
         """β or β_max after an iteration, adapted to the KL divergence of that iteration."""
@@ -282,3 +289,8 @@ class MCPO(FirstOrder):
 def _num_samples(batch: Batch) -> Float[Array, ""]:
     """The number of samples of a batch or minibatch on all devices."""
     return sum_over_devices(jnp.array(batch.weight.size, jnp.float32))
+
+
+def _num_box_actions(batch: Batch) -> int:
+    """d for box actions of d real numbers, 1 for discrete actions."""
+    return batch.action.shape[-1] if jnp.issubdtype(batch.action.dtype, jnp.floating) else 1
