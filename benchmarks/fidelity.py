@@ -120,7 +120,7 @@ CHOICES = {
 }
 """From `MCPO()` to the literal reading: a row has all changes of the rows above it, and the one that it names."""
 SEVERAL_ACTIONS = {"BipedalWalker-v3": 4, "Hopper-v5": 3, "HalfCheetah-v5": 6}
-"""Tasks with several box actions, where the default σ at the start is not 1, with the number of actions."""
+"""The number of box actions, on tasks with more than one; there the initial σ is not 1 by default."""
 CHOICE_CELLS = (
     ("Pendulum-v1", "paper"),
     ("Pendulum-v1", "bootstrapped"),

@@ -80,7 +80,7 @@ class MCPO(FirstOrder):
     kl_target_growth: float = setting(1.0, minimum=0)
     """Larger batches than 8,192 samples multiply kl_cost_max_target by (batch size / 8,192) to this power."""
     kl_target_action_growth: float = setting(0.5, minimum=0)
-    """Actions of d real numbers multiply kl_cost_max_target by d to this power."""
+    """kl_cost_max_target is multiplied by the number of box actions to this power; discrete actions count as one."""
     switch_every: Literal["auto", "epoch", "minibatch"] = "auto"
     """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch; auto: at every
     minibatch if it has 1,024 samples or more, else once an epoch."""
