@@ -37,6 +37,7 @@ from trustax.paper.trace.trace import Checkpoint, Segment, Trace
 from trustax.plotting.curves import STYLE
 
 STEPS = 4
+MCPO_DEFAULT = "MCPO N=10 default"
 
 
 @pytest.fixture(autouse=True)
@@ -301,15 +302,16 @@ def test_profiles_include_only_methods_that_ran_in_full_on_every_task() -> None:
     ]
     scores = complete_scores("minigrid", samples_of("minigrid", "paper", left_out)[1])
     assert "PPO ε=0.2" not in scores
+    assert scores.pop("MCPO N=10 literal")
     figure = draw_profiles(left_out, "paper")["minigrid"]
     assert "have not run in full: PPO ε=0.2." in caption(figure)
     left, right = figure.axes
     assert [line.get_label() for line in left.lines] == list(scores)
-    assert [label.get_text() for label in right.get_yticklabels()] == [name for name in scores if name != "MCPO N=10"]
-    runs = np.concatenate(scores["MCPO N=10"])
-    (profile,) = [line for line in left.lines if line.get_label() == "MCPO N=10"]
+    assert [label.get_text() for label in right.get_yticklabels()] == [name for name in scores if name != MCPO_DEFAULT]
+    runs = np.concatenate(scores[MCPO_DEFAULT])
+    (profile,) = [line for line in left.lines if line.get_label() == MCPO_DEFAULT]
     assert profile.get_ydata()[0] == pytest.approx(np.mean(runs > profile.get_xdata()[0]))
-    assert draw_profiles([outcome for outcome in outcomes if outcome.method != "MCPO N=10"], "paper") == {}
+    assert draw_profiles([outcome for outcome in outcomes if outcome.method != MCPO_DEFAULT], "paper") == {}
 
 
 @pytest.mark.parametrize(

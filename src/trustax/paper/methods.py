@@ -82,13 +82,9 @@ MCPO_VARIANTS: dict[str, Algorithm] = {
 """`MCPO()` as it is by default, and MCPO with β decided at every minibatch."""
 
 EARLIER_DEFAULTS: dict[str, Algorithm] = {
-    **{f"MCPO N={size} one target": MCPO(memory_size=size, kl_target_action_growth=0.0) for size in MEMORY_SIZES},
-    **{
-        f"MCPO N={size} unit σ": MCPO(memory_size=size, kl_target_action_growth=0.0, initial_log_std=0.0)
-        for size in MEMORY_SIZES
-    },
+    f"MCPO N={size} one target": MCPO(memory_size=size, kl_target_action_growth=0.0) for size in MEMORY_SIZES
 }
-"""`MCPO()` with one KL target for any number of box actions, and also with σ = 1 for each of them at the start."""
+"""`MCPO()` with one KL target for any number of box actions."""
 
 BASELINE_VARIANTS: dict[str, Algorithm] = with_unit_std(
     {

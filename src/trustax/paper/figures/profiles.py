@@ -24,10 +24,14 @@ REPEATS = 500
 
 
 def draw_profiles(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
-    """Draw one figure per table in which MCPO and at least one other method ran in full on all tasks."""
+    """Draw one figure per table in which `MCPO()` and at least one other method ran in full on all tasks.
+
+    The literal reading is left out: its scores are so low that they hide the differences between the others.
+    """
     figures = {}
     for table in TABLES:
         _, samples = samples_of(table, protocol, outcomes)
+        samples = {row: sample for row, sample in samples.items() if not row.endswith("literal")}
         scores = complete_scores(table, samples)
         lacking = [row for row in samples if row not in scores]
         if REFERENCES[table] in scores and len(scores) > 1:
@@ -41,14 +45,14 @@ def _draw(table: str, scores: dict[str, Scores], lacking: list[str], protocol: s
     left_out = f" Excluded, because they have not run in full: {', '.join(lacking)}." if lacking else ""
     caption = (
         f"Left: the fraction of runs with a final score above a threshold, averaged over tasks{scale}. Right: the "
-        f"probability that a run of {reference} scores higher than one of the other method; lines: 95 % intervals from "
-        f"resampled seeds. Protocol {protocol}.{left_out}"
+        f"probability that a run of {reference} scores higher than one of the other method. Band and lines: 95 % "
+        f"intervals from resampled seeds. Protocol {protocol}.{left_out}"
     )
     figure, panels = make_figure(
         f"{EXPERIMENTS[table].title}: all tasks", caption, (9.0, 5.2), (1, 2), width_ratios=(1.5, 1)
     )
     left, right = panels[0]
-    _draw_profiles(left, scores)
+    _draw_profiles(left, scores, reference)
     others = [row for row in scores if row != reference]
     _draw_improvements(right, {row: scores[row] for row in others}, scores[reference])
     set_panel_title(left, "Performance profiles")
@@ -59,17 +63,18 @@ def _draw(table: str, scores: dict[str, Scores], lacking: list[str], protocol: s
     return figure
 
 
-def _draw_profiles(axes: Axes, scores: dict[str, Scores]) -> None:
+def _draw_profiles(axes: Axes, scores: dict[str, Scores], reference: str) -> None:
     every = np.concatenate([runs for each in scores.values() for runs in each])
     thresholds = np.linspace(every.min(), every.max(), THRESHOLDS)
     for row, each in scores.items():
         profile = performance_profile(each, thresholds)
         color, style = line_style_of(list(scores), row)
-        if row.startswith("MCPO"):
+        if row == reference:
             statistic = partial(performance_profile, thresholds=thresholds)
             low, high = bootstrap_interval(statistic, each, repeats=REPEATS)
             axes.fill_between(thresholds, low, high, color=color, alpha=0.12, linewidth=0)
-        axes.plot(thresholds, profile, color=color, linestyle=style, label=row, linewidth=1.6)
+        width = 2.6 if row == reference else 1.4
+        axes.plot(thresholds, profile, color=color, linestyle=style, label=row, linewidth=width)
     axes.set_ylim(-0.02, 1.02)
 
 

@@ -32,13 +32,13 @@ TABLES = [*NUMBERS, "minigrid", "ablation", "ablation-full", "cost"]
 CONTAINED = "table-1"
 """This table is a part of the full one."""
 REFERENCES = {
-    "table-1": "MCPO N=10",
-    "table-1-full": "MCPO N=10",
-    "table-2": "MCPO",
-    "table-3": "MCPO N=10",
-    "minigrid": "MCPO N=10",
+    "table-1": "MCPO N=10 default",
+    "table-1-full": "MCPO N=10 default",
+    "table-2": "MCPO N=40 default",
+    "table-3": "MCPO N=10 default",
+    "minigrid": "MCPO N=10 default",
 }
-"""The method that the others are compared with over all tasks, in tables with several tasks."""
+"""`MCPO()` with the memory size of the table. The other methods are compared with it over all tasks."""
 RANGES = {"table-1": CLASSIC_CONTROL, "table-1-full": CLASSIC_CONTROL, "table-2": MUJOCO_CONTROL}
 """Tables whose tasks have scores of different size: their worst and best mean on a task become 0 and 1."""
 TIME_LIMITS = {False: "a time limit counts as a termination", True: "the value after a time limit counts"}
