@@ -143,6 +143,20 @@ def test_the_pages_count_the_baselines_that_match() -> None:
         assert f"{said}{verdicts.count('matches')} match: the 95 % intervals overlap." in " ".join(page.split())
 
 
+def test_the_readme_names_the_two_best_methods_over_the_tasks_of_table_1() -> None:
+    said = []
+    for protocol in ("paper", "bootstrapped"):
+        means = {row.name: row.interquartile_mean.value for row in paper_table("table-1-full", protocol).aggregates}
+        first, second, *_ = sorted(means, key=means.__getitem__, reverse=True)
+        assert first == "MCPO N=10 default"
+        said.append((f"{means[first]:.2f}", f"(next: {second}, {means[second]:.2f})"))
+    (paper, paper_next), (bootstrapped, bootstrapped_next) = said
+    assert (
+        f"{paper} under the paper's protocol {paper_next} and {bootstrapped} with bootstrapped time limits "
+        f"{bootstrapped_next}"
+    ) in " ".join(README.split())
+
+
 @pytest.mark.parametrize("page", ["fidelity", "readings"])
 def test_the_pages_on_fidelity_have_the_tables_that_their_script_makes(page: str) -> None:
     assert fidelity.written(page) == fidelity.PAGES[page].read_text(encoding="utf-8"), (
