@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from readings import READINGS, Reading, scaled
+from rounds import READINGS, Reading, scaled
 
 from trustax.cli.formatting import short_count
 from trustax.paper.results import Outcome, read

@@ -17,7 +17,7 @@ from trustax.paper.results import digest, read_file
 from trustax.paper.tables.layout import PaperTable
 from trustax.paper.tables.tables import table
 
-fidelity, readings, targets = (import_module(name) for name in ("fidelity", "readings", "targets"))
+fidelity, rounds, targets = (import_module(name) for name in ("fidelity", "rounds", "targets"))
 ROOT = Path(__file__).parent.parent
 README, LEARNING, BENCHMARKS = (
     (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/learning.md", "docs/benchmarks.md")
@@ -168,14 +168,14 @@ def test_the_page_on_readings_applies_its_rule() -> None:
     first, second = (list(fidelity.mean_ranks(number).items()) for number in (1, 2))
     assert [name for name, rank in first if rank < first[0][1] + 0.5] == ["cap to 0.01", "epoch 3"]
     assert [name for name, rank in second if rank < second[0][1] + 0.5] == [fidelity.CHOSEN]
-    chosen = readings.READINGS[fidelity.CHOSEN]
+    chosen = rounds.READINGS[fidelity.CHOSEN]
     assert (chosen.kl_cost_max, chosen.cap_target) == (MCPO().kl_cost_max, MCPO().kl_cost_max_target)
-    assert chosen == readings.Reading(cap_target=chosen.cap_target), "it differs from the paper in one value"
-    assert readings.READINGS["adaptive, ∝batch, auto"] == chosen._replace(by_batch=2.0, auto=1.0), (
+    assert chosen == rounds.Reading(cap_target=chosen.cap_target), "it differs from the paper in one value"
+    assert rounds.READINGS["adaptive, ∝batch, auto"] == chosen._replace(by_batch=2.0, auto=1.0), (
         "what later rounds changed"
     )
     assert (MCPO().kl_target_growth, MCPO().switch_every) == (1.0, "auto")
-    default = readings.READINGS[fidelity.CHOICES["**MCPO()**"]]
+    default = rounds.READINGS[fidelity.CHOICES["**MCPO()**"]]
     sharpness = MCPO().trust_region_sharpness
     growth = MCPO().kl_target_action_growth
     assert MCPO().initial_log_std == "auto"
