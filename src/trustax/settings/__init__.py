@@ -1,0 +1,18 @@
+"""Settings: the types and ranges of their values, and the registries of the objects that they refer to by name."""
+
+from trustax.settings.checked import TRAIN_ARGUMENTS, CheckedSettings, per_learner_values, validated, with_values
+from trustax.settings.kinds import PerLearner
+from trustax.settings.ranges import Range, setting
+from trustax.settings.registry import Registry
+
+__all__ = [
+    "TRAIN_ARGUMENTS",
+    "CheckedSettings",
+    "PerLearner",
+    "Range",
+    "Registry",
+    "per_learner_values",
+    "setting",
+    "validated",
+    "with_values",
+]
