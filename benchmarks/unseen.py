@@ -1,0 +1,80 @@
+"""`MCPO()` and `PPO()` on tasks that had no part in the choice of their settings: a table of docs/learning.md.
+
+usage: python benchmarks/unseen.py            print the table
+       python benchmarks/unseen.py train      train what is missing, on all tasks
+       python benchmarks/unseen.py train ID   train it on some of them
+
+Every run has the default settings, as `trustax train mcpo --env-id ID --total-timesteps 500000 --num-seeds 5` has. The
+tasks, the steps and the seeds were fixed before the first run.
+"""
+
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from trustax.algorithms import MCPO, PPO
+from trustax.paper.results import outcome_of, read, write
+from trustax.paper.tables.layout import number
+from trustax.run import Run
+from trustax.sweeps.statistics import bootstrap_interval, mean_interval, probability_of_improvement
+from trustax.training import train
+
+RESULTS = Path(__file__).parent.parent / "results" / "unseen"
+TASKS = (
+    *("Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "LunarLanderContinuous-v3"),
+    *("MiniGrid-DoorKey-6x6-v0", "MiniGrid-LavaGapS5-v0", "MiniGrid-SimpleCrossingS9N1-v0"),
+    *("InvertedPendulum-v5", "InvertedDoublePendulum-v5", "Reacher-v5", "Swimmer-v5", "Pusher-v5"),
+    *("Walker2d-v5", "Ant-v5"),
+)
+METHODS = {"MCPO()": MCPO(), "PPO()": PPO()}
+STEPS, SEEDS = 500_000, 5
+
+
+@cache
+def finals() -> dict[tuple[str, str], np.ndarray]:
+    """The final returns of all seeds, by task and method."""
+    return {(outcome.run.env_id, outcome.method): outcome.final for outcome in read(RESULTS)}
+
+
+def train_missing(tasks: tuple[str, ...]) -> None:
+    for task in tasks:
+        for name, algorithm in METHODS.items():
+            if (task, name) not in finals():
+                run = Run(algorithm=algorithm, env_id=task, total_timesteps=STEPS, num_seeds=SEEDS)
+                began = time.perf_counter()
+                records = train(run).records
+                print(write(outcome_of(run, name, records, time.perf_counter() - began), RESULTS), flush=True)
+
+
+def table() -> str:
+    """Final returns, and the probability that a run of `MCPO()` ends higher than one of `PPO()`."""
+    rows = [["task", *METHODS, "P(MCPO() is better)"], ["---"] * 4]
+    trained = [task for task in TASKS if all((task, name) in finals() for name in METHODS)]
+    for task in trained:
+        ours, others = (finals()[task, name] for name in METHODS)
+        better = number(float(probability_of_improvement([ours], [others])), 2)
+        rows.append([task.removeprefix("MiniGrid-"), _summary(ours), _summary(others), better])
+    ours, others = ([finals()[task, name] for task in trained] for name in METHODS)
+    low, high = bootstrap_interval(probability_of_improvement, ours, others)
+    better = number(float(probability_of_improvement(ours, others)), 2)
+    rows.append([f"all {len(trained)}", "", "", f"{better} [{number(low, 2)}, {number(high, 2)}]"])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _summary(final: np.ndarray) -> str:
+    digits = 2 if np.abs(final).max() < 10 else 1 if np.abs(final).max() < 1000 else 0
+    mean, low, high = (number(float(value), digits) for value in (final.mean(), *mean_interval(final)))
+    return f"{mean} [{low}, {high}]"
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case []:
+            print(table())
+        case ["train", *chosen] if set(chosen) <= set(TASKS):
+            train_missing(tuple(chosen) or TASKS)
+        case _:
+            raise SystemExit(__doc__)
