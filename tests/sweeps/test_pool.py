@@ -37,7 +37,7 @@ TINY = Run(
     total_timesteps=512,
     num_seeds=2,
 )
-LONG = replace(TINY, total_timesteps=128 * 60)
+LONG = replace(TINY, total_timesteps=128 * 60, num_seeds=1)  # one learner rounds alike on any number of cores
 ROOT = Path(__file__).parents[2]
 TIMES = {"time/fps", "time/time_elapsed", "time/update_share"}
 
@@ -241,10 +241,10 @@ def test_a_log_gets_a_line_per_minute_and_one_per_ended_run(tmp_path: Path) -> N
         progress.end(jobs[0], {"rollout/ep_rew_mean": [1.0, 3.0]})
         progress.end(jobs[1], None, "it broke")
     assert output(console).splitlines() == [
-        "table-1: 0 of 2 runs, 7 min 00 s left, MCPO 25 %, PPO 0 %",
-        "table-1: 0 of 2 runs, 6 min 00 s left, MCPO 50 %, PPO 0 %",
-        "table-1: 0 of 2 runs, 5 min 00 s left, MCPO 75 %, PPO 0 %",
-        "table-1: 0 of 2 runs, 4 min 00 s left, MCPO 100 %, PPO 0 %",
+        "table-1: 0 of 2 runs, 7 min 00 s left, MCPO 25%, PPO 0%",
+        "table-1: 0 of 2 runs, 6 min 00 s left, MCPO 50%, PPO 0%",
+        "table-1: 0 of 2 runs, 5 min 00 s left, MCPO 75%, PPO 0%",
+        "table-1: 0 of 2 runs, 4 min 00 s left, MCPO 100%, PPO 0%",
         "✓ MCPO: 512 steps, return 2.00 ± 1.00, after 4 min 00 s",
         "✗ PPO: it broke",
     ]
