@@ -70,7 +70,7 @@ def run_missing(path: Path) -> None:
 
 
 def draw(path: Path, picture: Path) -> None:
-    """Draw the mean return with its 95 % interval, and how many seeds solve the task, against the minibatch size."""
+    """Draw the mean return with its 95% interval, and how many seeds solve the task, against the minibatch size."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -92,7 +92,7 @@ def draw(path: Path, picture: Path) -> None:
             means.vlines(shifted, intervals[:, 0], intervals[:, 1], color=style["color"], linewidth=1)
             counts = [int((points[size] > SOLVED["pendulum"]).sum()) for size in sizes]
             solved.plot(shifted, counts, linewidth=width, marker="o", markersize=4, label=name, **style)
-        means.set_title("Mean return and 95 % interval")
+        means.set_title("Mean return and 95% interval")
         solved.set_title(f"Seeds of 10 that end above {SOLVED['pendulum']:.0f}")
         for axes in (means, solved):
             axes.set_xscale("log", base=2)

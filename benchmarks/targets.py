@@ -94,7 +94,7 @@ def _final(target: Target, outcomes: list[Outcome], method: str) -> np.ndarray:
 
 
 def _summary(returns: np.ndarray, digits: int) -> str:
-    """The mean with its 95 % interval, and the number of seeds."""
+    """The mean with its 95% interval, and the number of seeds."""
     if not len(returns):
         return "–"
     low, high = (number(float(end), digits) for end in mean_interval(returns))

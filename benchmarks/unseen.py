@@ -4,8 +4,8 @@ usage: python benchmarks/unseen.py            print the table
        python benchmarks/unseen.py train      train what is missing, on all tasks
        python benchmarks/unseen.py train ID   train it on some of them
 
-Every run has the default settings, as `trustax train mcpo --env-id ID --total-timesteps 500000 --num-seeds 5` has. The
-tasks, the steps and the seeds were fixed before the first run.
+Every run has the library's defaults: `tx.train(tx.MCPO(), ID, total_timesteps=500_000, num_seeds=5)`. The tasks, the
+steps and the seeds were fixed before the first run.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Compare two methods on CartPole with error bars: three seeds each, and a 95 % interval of the mean.
+"""Compare two methods on CartPole with error bars: three seeds each, and a 95% interval of the mean.
 
 python examples/compare_methods.py [STEPS]
 """
@@ -19,6 +19,6 @@ for name, algorithm in methods.items():
     result = tx.train(algorithm, "CartPole-v1", total_timesteps=steps, num_seeds=3, num_envs=8, horizon=128)
     returns = np.array(result.records[-1]["rollout/ep_rew_mean"])
     low, high = mean_interval(returns)
-    print(f"{name}: {returns.mean():.1f} ± {returns.std():.1f}, 95 % interval of the mean [{low:.1f}, {high:.1f}]")
+    print(f"{name}: {returns.mean():.1f} ± {returns.std():.1f}, 95% interval of the mean [{low:.1f}, {high:.1f}]")
     records[name] = result.records
 plot_curves(records, "comparison.png", title="CartPole-v1")

@@ -79,7 +79,7 @@ def test_the_session_matches_the_output_of_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command, said = re.findall(r"```\n\$ PYTHONPATH=\. trustax (check .*?)\n(.*?)```", PAGE, re.DOTALL)[0]
-    (tmp_path / "lift.py").write_text(example_with("import random"))
+    (tmp_path / "elevator.py").write_text(example_with("import random"))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     random.seed(0)  # which the example forgets
@@ -87,8 +87,8 @@ def test_the_session_matches_the_output_of_check(
         with pytest.raises(SystemExit) as leaving:
             main(command.split())
     finally:
-        gymnasium.registry.pop("Lift-v0", None)
-        sys.modules.pop("lift", None)
+        gymnasium.registry.pop("Elevator-v0", None)
+        sys.modules.pop("elevator", None)
     assert leaving.value.code == 1
     assert without_numbers(capsys.readouterr().out) == without_numbers(said)
 

@@ -13,7 +13,7 @@ from trustax.networks import NETWORKS
 FOLDER = Path(__file__).parent.parent / "examples"
 PRINTED = {
     "train_and_plot": r"Result\(ppo on CartPole-v1, 3 seeds, 1,024 steps.*\nreturn .* over 10 episodes",
-    "compare_methods": r"MCPO: .* ± .*, 95 % interval.*\nPPO: .* ± .*, 95 % interval",
+    "compare_methods": r"MCPO: .* ± .*, 95% interval.*\nPPO: .* ± .*, 95% interval",
     "gymnasium_environment": r"(✓ .*\n){10}return .* over 10 episodes \(mean length 48\)",
     "jax_environment": r"over 20 episodes \(mean length .*, success rate",
     "own_algorithm": r"ε = 0.1: return .*\nε = 0.2: return .*\nε = 0.4: return",

@@ -110,7 +110,7 @@ def test_labels_distinguish_outcomes() -> None:
 def test_internals_count_writes_per_iteration() -> None:
     internals = outcome_internals(outcome(), "paper", "MCPO N=10")
     assert internals["series"]["alpha"][0] == rounded(0.1 * np.arange(1, 9))
-    # 10 epochs of 64 minibatches, of which 1 % wrote at first
+    # 10 epochs of 64 minibatches, of which 1% wrote at first
     assert internals["series"]["writes"][0][0] == 6.4
     assert "attention_entropy" not in internals["series"]
 

@@ -195,7 +195,7 @@ def test_the_slider_smooths_curves(browser: Chromium, page: Path) -> None:
     assert traces(browser, "curve")[0]["y"] == [1, -1] * 20
     browser.run("document.querySelector('input[type=range]').focus()")
     press(browser, "End", 35)
-    assert "20 % of the run" in browser.run("document.querySelector('.side').innerText")
+    assert "20% of the run" in browser.run("document.querySelector('.side').innerText")
     # a tenth of 40 points to either side: nine of them, which cancel but for the one in the middle
     smooth = traces(browser, "curve")[0]["y"]
     assert smooth[4:36] == pytest.approx([1 / 9, -1 / 9] * 16)

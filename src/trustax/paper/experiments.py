@@ -135,7 +135,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         tasks=MUJOCO,
     ),
     "table-3": Experiment(
-        title="Atari, human-normalised",
+        title="Atari, human-normalized",
         methods=["PPO ε=0.2", "ACKTR δ=0.01", "VMPO α₀=5", "TRGPPO", "MCPO N=10"],
         variants=["MCPO N=10 default"],
         tasks=ATARI,

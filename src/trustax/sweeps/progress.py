@@ -92,7 +92,7 @@ class SweepProgress:
         if self._console.is_terminal or self._clock() - self._last_line < SECONDS_BETWEEN_LINES:
             return
         self._last_line = self._clock()
-        shares = [f"{task.description} {task.percentage:.0f} %" for task in map(self._task, self._running.values())]
+        shares = [f"{task.description} {task.percentage:.0f}%" for task in map(self._task, self._running.values())]
         fields = self._total_fields()
         self.print_line(f"{self._title}: {', '.join(filter(None, (fields['steps'], fields['left'], *shares)))}")
 

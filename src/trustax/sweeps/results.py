@@ -48,7 +48,7 @@ class SweepResult:
     def table(self) -> Table:
         """Final returns: one row per method and choice of settings, one column per environment."""
         env_ids = list(dict.fromkeys(one.cell.env_id for one in self.finished))
-        table = Table("", *env_ids, caption="mean ± std over seeds [95 % interval of the mean]")
+        table = Table("", *env_ids, caption="mean ± std over seeds [95% interval of the mean]")
         for label in dict.fromkeys(one.cell.label for one in self.finished):
             own = {one.cell.env_id: one.returns for one in self.finished if one.cell.label == label}
             table.add_row(label, *(_summary(own.get(env_id)) for env_id in env_ids))

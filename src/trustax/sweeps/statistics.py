@@ -30,7 +30,7 @@ def summary(runs: Runs) -> Summary:
     """Mean and standard deviation over runs.
 
     The standard deviation divides by the number of runs, as NumPy does by default and as our curves do. The paper's ±
-    is most likely the same. For five runs, dividing by n - 1 would give a 12 % larger value.
+    is most likely the same. For five runs, dividing by n - 1 would give a 12% larger value.
 
     >>> summary(np.array([1.0, 3.0]))
     Summary(mean=2.0, std=1.0, count=2)

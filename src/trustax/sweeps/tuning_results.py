@@ -71,7 +71,7 @@ class TuningResult:
 
     def table(self) -> Table:
         """The best trials: complete ones first, then those that were pruned latest."""
-        caption = f"{self.objective} objective over seeds [95 % interval of the mean return]"
+        caption = f"{self.objective} objective over seeds [95% interval of the mean return]"
         table = Table("trial", *self.space, "objective", "returns", "steps", caption=caption)
         for trial in self._ranked()[:ROWS]:
             values = (_short(trial.params[name]) for name in self.space)

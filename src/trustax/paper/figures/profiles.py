@@ -45,7 +45,7 @@ def _draw(table: str, scores: dict[str, Scores], lacking: list[str], protocol: s
     left_out = f" Excluded, because they have not run in full: {', '.join(lacking)}." if lacking else ""
     caption = (
         f"Left: the fraction of runs with a final score above a threshold, averaged over tasks{scale}. Right: the "
-        f"probability that a run of {reference} scores higher than one of the other method. Band and lines: 95 % "
+        f"probability that a run of {reference} scores higher than one of the other method. Band and lines: 95% "
         f"intervals from resampled seeds. Protocol {protocol}.{left_out}"
     )
     figure, panels = make_figure(

@@ -23,7 +23,7 @@ figure.
 
 There are results under two protocols. **paper**: a time limit counts as a termination, as in the paper's code base.
 **bootstrapped**: an episode that reaches its time limit bootstraps from the value of its last observation. *matches*:
-the 95 % intervals of our mean and the paper's overlap; *short*: trained for fewer steps than in the paper; *not run*:
+the 95% intervals of our mean and the paper's overlap; *short*: trained for fewer steps than in the paper; *not run*:
 no result yet. [fidelity.md](fidelity.md) says what the paper leaves open about MCPO, and what we chose.
 """
 

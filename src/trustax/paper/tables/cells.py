@@ -36,7 +36,7 @@ class Entry:
     verdict: Verdict
     ours: Summary | None = None
     interval: tuple[float, float] | None = None
-    """95 % bootstrap interval of our mean; None without runs"""
+    """95% bootstrap interval of our mean; None without runs"""
     solved: int | None = None
     """how many seeds solve the task; None for a task without a threshold"""
     steps: int = 0
@@ -69,7 +69,7 @@ def entry(sample: Sample | None, target: Target | None, solved_at: float | None 
 
 
 def verdict(interval: tuple[float, float], target: Target | None) -> Verdict:
-    """Whether the 95 % interval of our mean overlaps that of the paper's mean.
+    """Whether the 95% interval of our mean overlaps that of the paper's mean.
 
     Ours is a bootstrap interval over the seeds. The paper's is mean ± t·std/√n with its n = 5 runs, because its single
     runs are unknown (`Target.tolerance`). "matches" says that the runs show no difference, not that there is none. For

@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A number with its 95 % interval."""
+    """A number with its 95% interval."""
 
     value: float
     low: float

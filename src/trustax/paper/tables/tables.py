@@ -62,7 +62,7 @@ def table(name: str, results: Path, protocol: str) -> PaperTable:
         rows=rows,
         notes=_notes(name, bool(aggregates)),
         aggregates=aggregates,
-        aggregate_headings=["method", "IQM [95 %]", f"P({REFERENCES.get(name)} better) [95 %]"],
+        aggregate_headings=["method", "IQM [95%]", f"P({REFERENCES.get(name)} better) [95%]"],
     )
 
 
@@ -173,7 +173,7 @@ def _notes(name: str, has_aggregates: bool) -> list[str]:
     what = "the return of the last 100 training episodes"
     if name == "table-3":
         what = "the highest point of the learning curve, where 0 is random play and 100 a human's"
-    notes = [f"Ours: mean ± standard deviation over seeds (how many) of {what}; [95 % bootstrap interval of the mean]."]
+    notes = [f"Ours: mean ± standard deviation over seeds (how many) of {what}; [95% bootstrap interval of the mean]."]
     limits = [f"{number(SOLVED[task], 1)} ({task})" for task in EXPERIMENTS[name].tasks if task in SOLVED]
     if limits:
         notes.append(f"(4/5): four of five seeds solve the task: they end at {', '.join(limits)} or above.")

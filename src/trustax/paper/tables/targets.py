@@ -15,7 +15,7 @@ from trustax.paper.experiments import CLASSIC, EXPERIMENTS, MUJOCO
 NUM_RUNS = 5
 """Runs behind each mean ± standard deviation of the paper."""
 STUDENT_T = 2.776
-"""97.5 % quantile of Student's t distribution with NUM_RUNS - 1 = 4 degrees of freedom."""
+"""97.5% quantile of Student's t distribution with NUM_RUNS - 1 = 4 degrees of freedom."""
 
 
 class Target(NamedTuple):
@@ -29,7 +29,7 @@ class Target(NamedTuple):
 
     @property
     def tolerance(self) -> float | None:
-        """Half the width of the 95 % interval around the mean; None where the paper gives neither spread nor precision.
+        """Half the width of the 95% interval around the mean; None where the paper gives neither spread nor precision.
 
         t·std/√n, or half the last digit of a number from the text.
         """

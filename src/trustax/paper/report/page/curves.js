@@ -82,7 +82,7 @@ function isBetter(curve, other) {
 }
 
 function slider(state, refresh) {
-  const words = () => (state.smoothing ? `${state.smoothing} % of the run` : "none");
+  const words = () => (state.smoothing ? `${state.smoothing}% of the run` : "none");
   const output = element("output", {}, words());
   const smooth = () => {
     state.smoothing = Number(input.value);
