@@ -84,7 +84,7 @@ MCPO_VARIANTS: dict[str, Algorithm] = {
 EARLIER_DEFAULTS: dict[str, Algorithm] = {
     f"MCPO N={size} one target": MCPO(memory_size=size, kl_target_action_growth=0.0) for size in MEMORY_SIZES
 }
-"""`MCPO()` with one KL target for any number of box actions."""
+"""`MCPO()` with one KL target for any number of action dimensions."""
 
 BASELINE_VARIANTS: dict[str, Algorithm] = with_unit_std(
     {

@@ -80,7 +80,7 @@ class MCPO(FirstOrder):
     kl_target_growth: float = setting(1.0, minimum=0)
     """Larger batches than 8,192 samples multiply kl_cost_max_target by (batch size / 8,192) to this power."""
     kl_target_action_growth: float = setting(0.5, minimum=0)
-    """kl_cost_max_target is multiplied by the number of box actions to this power; discrete actions count as one."""
+    """kl_cost_max_target is multiplied by the number of action dimensions to this power; discrete actions have one."""
     switch_every: Literal["auto", "epoch", "minibatch"] = "auto"
     """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch; auto: at every
     minibatch if it has 1,024 samples or more, else once an epoch."""
@@ -154,10 +154,10 @@ class MCPO(FirstOrder):
     def _kl_cost_max_target(self, batch: Batch) -> Float[Array, ""] | float:
         """The KL target of an iteration.
 
-        Large batches have a larger one, because their gradients are less noisy. So do box actions of several numbers,
+        Large batches have a larger one, because their gradients are less noisy. So do actions of several dimensions,
         because the divergence is a sum over them.
         """
-        target = self.kl_cost_max_target * _num_box_actions(batch) ** self.kl_target_action_growth
+        target = self.kl_cost_max_target * _num_action_dimensions(batch) ** self.kl_target_action_growth
         if not self.kl_target_growth:
             return target
         size = _num_samples(batch) / KL_TARGET_BATCH_SIZE
@@ -291,6 +291,6 @@ def _num_samples(batch: Batch) -> Float[Array, ""]:
     return sum_over_devices(jnp.array(batch.weight.size, jnp.float32))
 
 
-def _num_box_actions(batch: Batch) -> int:
-    """d for box actions of d real numbers, 1 for discrete actions."""
+def _num_action_dimensions(batch: Batch) -> int:
+    """The length of a box action, 1 for discrete actions."""
     return batch.action.shape[-1] if jnp.issubdtype(batch.action.dtype, jnp.floating) else 1
