@@ -43,14 +43,14 @@ class ReadingState(MCPOState):
 
 
 class Signal(NamedTuple):
-    """How much the advantages of a rollout say."""
+    """The size of the advantages of a rollout before they are standardized."""
 
     spread: Float[Array, ""]
-    """their standard deviation"""
+    """the standard deviation of the advantages"""
     scale: Float[Array, ""]
-    """what they are divided by, if it is larger than the spread"""
+    """the divisor of the advantages where it is larger than the spread"""
     is_weak: Bool[Array, ""]
-    """whether they say too little to lower β_max"""
+    """whether rewards are too rare in the rollout to lower β_max because of it"""
 
 
 @dataclass(frozen=True, kw_only=True)

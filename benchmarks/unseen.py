@@ -1,4 +1,4 @@
-"""`MCPO()` and `PPO()` on tasks that had no part in the choice of their settings: a table of docs/learning.md.
+"""`MCPO()` and `PPO()` on tasks that had no part in the choice of their settings.
 
 usage: python benchmarks/unseen.py            print the table
        python benchmarks/unseen.py train      train what is missing, on all tasks
@@ -27,8 +27,9 @@ TASKS = (
     *("Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "LunarLanderContinuous-v3"),
     *("MiniGrid-DoorKey-6x6-v0", "MiniGrid-LavaGapS5-v0", "MiniGrid-SimpleCrossingS9N1-v0"),
     *("InvertedPendulum-v5", "InvertedDoublePendulum-v5", "Reacher-v5", "Swimmer-v5", "Pusher-v5"),
-    *("Walker2d-v5", "Ant-v5"),
+    "Ant-v5",
 )
+"""Walker2d is not among them: after 10M steps it is a target of `MCPO()`, and targets decided between readings."""
 METHODS = {"MCPO()": MCPO(), "PPO()": PPO()}
 STEPS, SEEDS = 500_000, 5
 
@@ -72,6 +73,8 @@ def _summary(final: np.ndarray) -> str:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
+        case [] if not finals():
+            raise SystemExit("there are no results yet; run python benchmarks/unseen.py train")
         case []:
             print(table())
         case ["train", *chosen] if set(chosen) <= set(TASKS):

@@ -37,7 +37,7 @@ TINY = Run(
     total_timesteps=512,
     num_seeds=2,
 )
-LONG = replace(TINY, total_timesteps=128 * 60, num_seeds=1)  # one learner rounds alike on any number of cores
+LONG = replace(TINY, total_timesteps=128 * 60, num_seeds=1)  # one learner is on one device, whatever its cores
 ROOT = Path(__file__).parents[2]
 TIMES = {"time/fps", "time/time_elapsed", "time/update_share"}
 
