@@ -22,7 +22,7 @@ from rounds import READINGS, Reading, scaled
 from trustax.cli.formatting import short_count
 from trustax.paper.results import Outcome, read
 from trustax.paper.tables.cells import Entry, Sample, entry
-from trustax.paper.tables.layout import Column, PaperTable, interval, number, ours, seeds, theirs
+from trustax.paper.tables.layout import Column, PaperTable, interval, markdown_lines, number, ours, seeds, theirs
 from trustax.paper.tables.tables import table
 from trustax.paper.tasks import task_of
 
@@ -275,8 +275,7 @@ def _shown(cell: Entry, column: Column) -> str:
 
 
 def _markdown(rows: list[list[str]]) -> str:
-    rows = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join(markdown_lines(rows[0], rows[1:]))
 
 
 def tables(page: str) -> dict[str, str]:

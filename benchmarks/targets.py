@@ -10,7 +10,7 @@ import numpy as np
 
 from trustax.cli.formatting import short_count
 from trustax.paper.results import Outcome, read
-from trustax.paper.tables.layout import number
+from trustax.paper.tables.layout import markdown_lines, number
 from trustax.sweeps.statistics import mean_interval
 
 ROOT = Path(__file__).parent.parent
@@ -56,12 +56,8 @@ TARGETS = (
 def table() -> str:
     """One row for each target."""
     outcomes = {protocol: read(ROOT / "results" / protocol) for protocol in LIMITS}
-    rows = [
-        ["task", "time limits", "target", "MCPO()", "worst seed", "PPO", "met"],
-        ["---"] * 7,
-        *(_row(target, outcomes[target.protocol]) for target in TARGETS),
-    ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    headings = ["task", "time limits", "target", "MCPO()", "worst seed", "PPO", "met"]
+    return "\n".join(markdown_lines(headings, (_row(target, outcomes[target.protocol]) for target in TARGETS)))
 
 
 def _row(target: Target, outcomes: list[Outcome]) -> list[str]:

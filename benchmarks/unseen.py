@@ -17,7 +17,7 @@ import numpy as np
 
 from trustax.algorithms import MCPO, PPO
 from trustax.paper.results import outcome_of, read, write
-from trustax.paper.tables.layout import number
+from trustax.paper.tables.layout import markdown_lines, number
 from trustax.run import Run
 from trustax.sweeps.statistics import bootstrap_interval, mean_interval, probability_of_improvement
 from trustax.training import train
@@ -52,7 +52,7 @@ def train_missing(tasks: tuple[str, ...]) -> None:
 
 def table() -> str:
     """Final returns, and the probability that a run of `MCPO()` ends higher than one of `PPO()`."""
-    rows = [["task", *METHODS, "P(MCPO() is better)"], ["---"] * 4]
+    rows = []
     trained = [task for task in TASKS if all((task, name) in finals() for name in METHODS)]
     for task in trained:
         ours, others = (finals()[task, name] for name in METHODS)
@@ -62,7 +62,7 @@ def table() -> str:
     low, high = bootstrap_interval(probability_of_improvement, ours, others)
     better = number(float(probability_of_improvement(ours, others)), 2)
     rows.append([f"all {len(trained)}", "", "", f"{better} [{number(low, 2)}, {number(high, 2)}]"])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join(markdown_lines(["task", *METHODS, "P(MCPO() is better)"], rows))
 
 
 def _summary(final: np.ndarray) -> str:

@@ -72,7 +72,8 @@ def test_an_empty_table_shows_not_run_in_every_cell(name: str, tmp_path: Path) -
     shown = table(name, tmp_path / "nowhere", "bootstrapped")
     assert {entry.verdict for row in shown.rows for entry in row.entries} == {"not run"}
     assert "0 in full, 0 short" in shown.state
-    assert "not run" in shown.markdown()
+    assert f"Not run: {'; '.join(row.name for row in shown.rows)}.\n" in shown.markdown()
+    assert "| method |" not in shown.markdown()
     assert "not run" in printed(shown, 80)
     assert not shown.aggregates
 
@@ -163,8 +164,7 @@ def test_the_best_is_bold_and_results_with_a_small_cohens_d_are_underlined(tmp_p
         leave(tmp_path, "table-1", method, "lunar-lander", scores)
     leave(tmp_path, "table-1", "PPO ε=0.3", "lunar-lander", [290.0, 291.0], steps=900_000)
     shown = table("table-1", tmp_path, "paper").markdown()
-    assert "| MCPO N=5 | paper −133.42 ± 4.53<br>not run | " in shown
-    assert " | **260.00 ± 2.00** (2/2)<br>[258.00, 262.00]<br>paper 262.23 ± 12.47" in shown
+    assert "| MCPO N=5 | **260.00 ± 2.00** (2/2)<br>[258.00, 262.00]<br>paper 262.23 ± 12.47" in shown
     assert "<u>259.50 ± 2.00</u> (2/2)" in shown
     assert " 252.00 ± 2.00 (2/2)" in shown
     assert " 299.50 ± 0.50 (2/2)" in shown, "a variant of ours takes no part"
@@ -182,10 +182,23 @@ def test_our_variants_are_listed_below_under_a_label(tmp_path: Path) -> None:
     shown = table("table-2", tmp_path, "paper")
     variants = ["MCPO N=40 default", "PPO ε=0.2 default", "MCPO N=40 one target", "MCPO N=40 literal"]
     assert [row.name for row in shown.rows] == ["TRPO", "PPO", "MDPO", "TRGPPO", "Mean ψ", "MCPO", *variants]
-    lines = shown.markdown().splitlines()
-    label = next(index for index, line in enumerate(lines) if line.startswith("| *not in the paper:* |"))
-    assert lines[label - 1].startswith("| MCPO |")
-    assert [lines[label + 1 + place].startswith(f"| {name} | not run |") for place, name in enumerate(variants)]
+    for method in ("MCPO N=40", "MCPO N=40 default", "MCPO N=40 literal"):
+        leave(tmp_path, "table-2", method, "hopper", [2000.0, 2200.0])
+    lines = table("table-2", tmp_path, "paper").markdown().splitlines()
+    label = lines.index("| *not in the paper:* |  |")
+    names = [line.split(" | ")[0] for line in (lines[label - 1], lines[label + 1], lines[label + 2])]
+    assert names == ["| MCPO", "| MCPO N=40 default", "| MCPO N=40 literal"]
+
+
+def test_a_page_names_the_rows_and_columns_without_a_run_below_the_table(tmp_path: Path) -> None:
+    leave(tmp_path, "minigrid", "PPO ε=0.2", "unlock", [0.5])
+    leave(tmp_path, "minigrid", "MCPO N=10", "unlock-pickup", [0.5])
+    shown = table("minigrid", tmp_path, "paper").markdown()
+    assert "| method | unlock, 100k | unlock-pickup, 1M |" in shown
+    assert "| MCPO N=10 | paper about 0.9<br>not run | 0.50 (1/1)<br>paper about 0.9" in shown
+    missing = ["KL Adaptive d=0.01", "KL Fixed β=0.1", "MDPO β₀=0.5", "VMPO α₀=1"]
+    missing += ["MCPO N=10 default", "MCPO N=10 literal", "unlock, success rate", "unlock-pickup, success rate"]
+    assert f"\nNot run: {'; '.join(missing)}.\n" in shown
 
 
 def test_a_tuned_row_shows_its_best_setting_among_the_longest_runs(tmp_path: Path) -> None:
@@ -254,7 +267,7 @@ def test_cost_shows_the_speed_and_its_ratio_to_ppo_for_any_protocol(measured_und
     shown = table("cost", tmp_path, "paper")
     assert "Ours on a machine; the paper's on one V100." in shown.state
     assert "| MCPO N=40 | 3,000 (1)<br>paper 560 | 0.75<br>paper 0.45 |" in shown.markdown()
-    assert "| MCPO N=5 | paper 1,170<br>not run | paper 0.94<br>not run |" in shown.markdown()
+    assert "Not run: MCPO N=5; MCPO N=10.\n" in shown.markdown()
 
 
 def test_only_methods_that_ran_in_full_on_every_task_are_compared(tmp_path: Path) -> None:

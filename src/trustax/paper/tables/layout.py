@@ -1,6 +1,6 @@
 """Formats a table of the paper: as Markdown for the documentation, and for a terminal of any width."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -80,25 +80,27 @@ class PaperTable:
         return f"{self.setting} {self.extent}"
 
     def markdown(self) -> str:
-        """The table for a page of the documentation."""
+        """The table for a page of the documentation; rows and columns without any run are only named below it."""
+        rows = [row for row in self.rows if any(cell.ours for cell in row.entries)]
+        places = [place for place in range(len(self.columns)) if any(row.entries[place].ours for row in rows)]
         lines = [f"**{self.title}**", "", self.state, ""]
-        lines += _markdown_lines(["method", *(column.heading for column in self.columns)], self._markdown_rows())
-        lines += ["", " ".join(self.notes), ""]
+        if rows:
+            headings = ["method", *(self.columns[place].heading for place in places)]
+            lines += [*markdown_lines(headings, self._markdown_rows(rows, places)), "", " ".join(self.notes), ""]
+        missing = [row.name for row in self.rows if row not in rows]
+        missing += [column.heading for place, column in enumerate(self.columns) if rows and place not in places]
+        if missing:
+            lines += [f"Not run: {'; '.join(missing)}.", ""]
         if self.aggregates:
-            lines += [*_markdown_lines(self.aggregate_headings, map(_aggregate_texts, self.aggregates)), ""]
+            lines += [*markdown_lines(self.aggregate_headings, map(_aggregate_texts, self.aggregates)), ""]
         return "\n".join(lines)
 
-    def _markdown_rows(self) -> Iterator[list[str]]:
-        for label, rows in _parts(self.rows):
+    def _markdown_rows(self, rows: Sequence[Row], places: Sequence[int]) -> Iterator[list[str]]:
+        for label, part in _parts(rows):
             if label:
-                yield [f"*{label}*", *("" for _ in self.columns)]
-            yield from ([row.name, *self._markdown_cells(row)] for row in rows)
-
-    def _markdown_cells(self, row: Row) -> Iterator[str]:
-        for column, cell in zip(self.columns, row.entries, strict=True):
-            mean = MARKDOWN_MARKS[cell.mark].format(ours(cell, column)) + seeds(cell, column) if cell.ours else ""
-            paper = f"paper {theirs(cell.target, column)}" if cell.target else ""
-            yield "<br>".join(filter(None, [mean, interval(cell, column), cell.choice, paper, cell.says()]))
+                yield [f"*{label}*", *("" for _ in places)]
+            for row in part:
+                yield [row.name, *(_markdown_cell(row.entries[place], self.columns[place]) for place in places)]
 
     def print(self, console: Console) -> None:
         """Print methods × tasks if the terminal is wide enough, else one task below the other, without intervals."""
@@ -172,7 +174,18 @@ def _parts(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     return [(label, part) for label, part in (("", paper), (NOT_IN_THE_PAPER, variants)) if part]
 
 
-def _markdown_lines(headings: Sequence[str], rows: Iterator[list[str]]) -> list[str]:
+def _markdown_cell(cell: Entry, column: Column) -> str:
+    mean = MARKDOWN_MARKS[cell.mark].format(ours(cell, column)) + seeds(cell, column) if cell.ours else ""
+    paper = f"paper {theirs(cell.target, column)}" if cell.target else ""
+    return "<br>".join(filter(None, [mean, interval(cell, column), cell.choice, paper, cell.says()]))
+
+
+def markdown_lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a Markdown table.
+
+    >>> markdown_lines(["method", "return"], [["PPO", "500"]])
+    ['| method | return |', '| --- | --- |', '| PPO | 500 |']
+    """
     return [f"| {' | '.join(cells)} |" for cells in (headings, ["---"] * len(headings), *rows)]
 
 
