@@ -34,7 +34,7 @@ from trustax.paper.tables.tables import complete_scores
 from trustax.paper.tables.targets import TARGETS
 from trustax.paper.tasks import task
 from trustax.paper.trace.trace import Checkpoint, Segment, Trace
-from trustax.plotting.curves import STYLE
+from trustax.plotting.curves import COLORS, STYLE
 
 STEPS = 4
 MCPO_DEFAULT = "MCPO N=10 default"
@@ -249,7 +249,11 @@ def test_the_overview_shows_the_default_of_mcpo_beside_ppo_and_the_best_other_me
     outcomes = outcomes_of("table-1-full", tasks=["pendulum", "lunar-lander"])
     without = [outcome for outcome in outcomes if "PPO" not in outcome.method or "Lunar" not in outcome.run.env_id]
     figure = draw_overview(without, "paper")[""]
-    assert [axes.get_title("left") for axes in figure.axes] == ["pendulum"], "no panel without PPO"
+    assert [axes.get_title("left") for axes in figure.axes] == ["pendulum", "lunar-lander"]
+    default, other = figure.axes[1].lines[:2]
+    assert (default.get_color(), other.get_color()) == (COLORS[0], COLORS[2]), "without PPO, its color is not used"
+    alone = [outcome for outcome in outcomes if outcome.method == "MCPO N=10 default"]
+    assert draw_overview(alone, "paper") == {}
     others = [
         outcome
         for outcome in outcomes

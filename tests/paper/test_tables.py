@@ -180,12 +180,13 @@ def test_a_single_result_is_not_marked_as_best() -> None:
 
 def test_our_variants_are_listed_below_under_a_label(tmp_path: Path) -> None:
     shown = table("table-2", tmp_path, "paper")
-    variants = ["MCPO N=40 default", "PPO ε=0.2 default", "MCPO N=40 one target", "MCPO N=40 literal"]
+    variants = ["MCPO N=40 default", "PPO ε=0.2 default"]
+    variants += ["MCPO N=40 decoupled", "MCPO N=40 one target", "MCPO N=40 literal"]
     assert [row.name for row in shown.rows] == ["TRPO", "PPO", "MDPO", "TRGPPO", "Mean ψ", "MCPO", *variants]
     for method in ("MCPO N=40", "MCPO N=40 default", "MCPO N=40 literal"):
         leave(tmp_path, "table-2", method, "hopper", [2000.0, 2200.0])
     lines = table("table-2", tmp_path, "paper").markdown().splitlines()
-    label = lines.index("| *not in the paper:* |  |")
+    label = lines.index("| *not in the paper:* |  |  |")
     names = [line.split(" | ")[0] for line in (lines[label - 1], lines[label + 1], lines[label + 2])]
     assert names == ["| MCPO", "| MCPO N=40 default", "| MCPO N=40 literal"]
 
@@ -290,22 +291,42 @@ def test_only_methods_that_ran_in_full_on_every_task_are_compared(tmp_path: Path
     assert "1.00 [1.00, 1.00]" in printed(shown, 80)
 
 
-@pytest.mark.parametrize("width", [80, 150])
+def test_only_tasks_without_a_common_scale_are_rescaled(tmp_path: Path) -> None:
+    ends = {
+        "pendulum": (-1051.14, -133.42),
+        "lunar-lander": (192.62, 267.19),
+        "unlock": (0, 1),
+        "unlock-pickup": (0, 1),
+    }
+    for task, (worst, best) in ends.items():
+        leave(tmp_path, "ablation-default", "MCPO N=10 default", task, [best, (worst + best) / 2])
+        leave(tmp_path, "ablation-default", "No ψ default", task, [worst, worst])
+    shown = table("ablation-default", tmp_path, "paper")
+    default, without = shown.aggregates
+    assert default.interquartile_mean.value == pytest.approx(0.75)
+    assert without.interquartile_mean.value == pytest.approx(0.0)
+    assert without.improvement is not None
+    assert without.improvement.value == 1
+    assert "the paper's worst and best mean on a task as 0 and 1" in shown.notes[-1]
+    assert "as 0 and 1" not in " ".join(table("minigrid", tmp_path, "paper").notes)
+
+
+@pytest.mark.parametrize("width", [80, 300])
 def test_a_terminal_shows_every_number_in_full(width: int, tmp_path: Path) -> None:
     for method in ("TRPO δ=0.005", "MDPO β₀=0.5", "MCPO N=40", "MCPO N=40 literal"):
         for task in EXPERIMENTS["table-2"].tasks:
             scores = [199_999.0, 166_666.0] if task == "humanoid-standup" else [8_888.0, 6_666.0]
             leave(tmp_path, "table-2", method, task, scores)
-    shown = printed(table("table-2", tmp_path, "paper"), width)
+    shown = printed(table("table-2", tmp_path, "paper"), width)  # the last and the best window of each task
     assert max(map(len, shown.splitlines())) <= width
     assert "…" not in shown
-    assert shown.count("183,332 ± 16,666 (2)") == 4
-    assert shown.count("7,777 ± 1,111 (2)") == 20
-    assert shown.count("195,404 ± 32,801") == 1
-    assert shown.count("differs, better") == 15
-    assert shown.count("matches") == 4, "MCPO's HalfCheetah and HumanoidStandup, MDPO's HalfCheetah, the explanation"
-    assert shown.count("[6,666, 8,888]") == (0 if width == 80 else 20)
-    assert shown.count("not in the paper:") == (6 if width == 80 else 1)
+    assert shown.count("183,332 ± 16,666 (2)") == 8
+    assert shown.count("7,777 ± 1,111 (2)") == 40
+    assert shown.count("195,404 ± 32,801") == 2
+    assert shown.count("differs, better") == 30
+    assert shown.count("matches") == 7, "MCPO's HalfCheetah and HumanoidStandup, MDPO's HalfCheetah, twice; the notes"
+    assert shown.count("[6,666, 8,888]") == (0 if width == 80 else 40)
+    assert shown.count("not in the paper:") == (12 if width == 80 else 1)
     assert ("TRPO δ=0.005 (1 of 2)" in shown) == (width == 80)
 
 

@@ -32,7 +32,7 @@ TASKS = (
     *("beam-rider", "breakout", "enduro", "gopher", "seaquest", "space-invaders"),
 )
 EXPERIMENTS = (
-    *("table-1", "table-1-full", "table-2", "table-3", "minigrid", "ablation", "ablation-full"),
+    *("table-1", "table-1-full", "table-2", "table-3", "minigrid", "ablation", "ablation-full", "ablation-default"),
     *("figure-1c", "alpha", "cost", "figure-1a", "figure-1b", "within", "overview", "curves", "profiles"),
 )
 

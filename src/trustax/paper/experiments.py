@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from trustax.errors import TrustaxError, similar_or_all
-from trustax.paper.methods import BASELINE_VARIANTS, MCPO_VARIANTS, METHODS, method
+from trustax.paper.methods import BASELINE_VARIANTS, DEFAULT_ABLATIONS, MCPO_VARIANTS, METHODS, method
 from trustax.paper.tasks import task
 from trustax.run import Run
 
@@ -40,7 +40,7 @@ class Experiment:
 
     title: str
     methods: Sequence[str]
-    """rows of the paper"""
+    """rows of the paper, or of an experiment of our own"""
     tasks: Sequence[str]
     variants: Sequence[str] = ()
     """our additional rows"""
@@ -131,7 +131,10 @@ EXPERIMENTS: dict[str, Experiment] = {
             *_named("TRPO", "PPO ε=0.2", "PPO ε=0.5", "PPO ε=0.8", "MDPO", "TRGPPO"),
             *("Mean ψ N=5", "Mean ψ N=40", "MCPO N=5", "MCPO N=40"),
         ],
-        variants=["MCPO N=40 default", "PPO ε=0.2 default", "MCPO N=40 one target", "MCPO N=40 literal"],
+        variants=[
+            *("MCPO N=40 default", "PPO ε=0.2 default"),
+            *("MCPO N=40 decoupled", "MCPO N=40 one target", "MCPO N=40 literal"),
+        ],
         tasks=MUJOCO,
     ),
     "table-3": Experiment(
@@ -158,6 +161,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         methods=[*_named("MCPO"), *ABLATIONS, "Mean ψ N=10", "Half feature"],
         variants=["MCPO N=10 default", "MCPO N=10 literal"],
         tasks=["lunar-lander", "bipedal-walker"],
+    ),
+    "ablation-default": Experiment(
+        title="Ablation of MCPO()",
+        methods=["MCPO N=10 default", *DEFAULT_ABLATIONS],
+        tasks=["pendulum", "lunar-lander", "unlock", "unlock-pickup"],
+        num_seeds=10,
     ),
     "figure-1c": Experiment(
         title="The slot that attention prefers",

@@ -21,21 +21,21 @@ TASK_NAMES = [
 ]
 DEFAULTS = "MCPO N=10 default", "MCPO N=40 default"
 """`MCPO()`, and its form with the memory size of the MuJoCo tasks."""
-NUM_COLUMNS = 3
+NUM_COLUMNS = 4
 
 
 def draw_overview(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
-    """One panel for each task with outcomes of PPO and of MCPO's default."""
+    """One panel for each task with outcomes of MCPO's default and of another method."""
     shown = {task: found for task in TASK_NAMES if (found := _shown_on(task, outcomes, protocol))}
     if not shown:
         return {}
     everything = [outcome for found in shown.values() for outcome in found.values()]
     caption = (
-        f"{seeds_text(everything)}; {BAND}. PPO with its best setting. Green: the best other method of the paper, by "
-        f"its final mean, where others have run. Protocol {protocol}."
+        f"{seeds_text(everything)}; {BAND}. Orange: PPO with its best setting. Green: the best other method of the "
+        f"paper, by its final mean. Both where they have run. Protocol {protocol}."
     )
     rows = -(-len(shown) // NUM_COLUMNS)
-    size = (10.5, 2.6 * rows + 0.9)
+    size = (13.0, 2.6 * rows + 0.9)
     figure, panels = make_figure("MCPO beside PPO and the best other method", caption, size, (rows, NUM_COLUMNS))
     for axes, (task, found) in zip(panels.flat, shown.items(), strict=False):
         set_panel_title(axes, task)
@@ -48,7 +48,7 @@ def draw_overview(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figur
 
 
 def _shown_on(task: str, outcomes: Sequence[Outcome], protocol: str) -> OutcomeByMethod:
-    """MCPO's default, the best PPO and the best other method on a task; empty if one of the first two has not run."""
+    """MCPO's default, the best PPO and the best other method on a task; empty if nothing ran beside MCPO's default."""
     experiment = Experiment(title="", methods=list(METHODS), variants=list(VARIANTS), tasks=[task])
     found = {
         method: outcome
@@ -58,7 +58,7 @@ def _shown_on(task: str, outcomes: Sequence[Outcome], protocol: str) -> OutcomeB
     own = [method for method in DEFAULTS if method in found][:1]
     ppo = [method for method in found if method.startswith("PPO")]
     others = [method for method in found if method in METHODS and method not in (*ppo, *PARTS) and "MCPO" not in method]
-    if not own or not ppo:
+    if not own or not (ppo or others):
         return {}
     return {method: found[method] for method in (*own, *_best(found, ppo), *_best(found, others))}
 
@@ -69,10 +69,11 @@ def _best(found: OutcomeByMethod, methods: list[str]) -> list[str]:
 
 
 def _draw_task(axes: Axes, task: str, found: OutcomeByMethod) -> None:
-    for (method, outcome), color, style in zip(found.items(), COLORS, ("-", "--", ":"), strict=False):
-        name = "MCPO" if method in DEFAULTS else method.removesuffix(" default")
+    for method, outcome in found.items():
+        role = 0 if method in DEFAULTS else 1 if method.startswith("PPO") else 2
+        name = "MCPO" if role == 0 else method.removesuffix(" default")
         curve = curve_of(outcome, outcome.returns)
-        draw_seeds(axes, curve, color, linestyle=style, label=name, linewidth=1.8)
+        draw_seeds(axes, curve, COLORS[role], linestyle=("-", "--", ":")[role], label=name, linewidth=1.8)
     label_axes(axes, "", TASKS[task].total_timesteps)
     axes.set_xlabel("")
     axes.legend(fontsize=SMALL - 1)

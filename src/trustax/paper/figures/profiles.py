@@ -14,11 +14,11 @@ from trustax.paper.experiments import EXPERIMENTS
 from trustax.paper.figures.panels import SMALL, add_legend, line_style_of, make_figure, set_panel_title
 from trustax.paper.results import Outcome
 from trustax.paper.tables.scores import samples_of
-from trustax.paper.tables.tables import RANGES, REFERENCES, complete_scores
+from trustax.paper.tables.tables import REFERENCES, complete_scores, is_rescaled
 from trustax.plotting.curves import COLORS, FAINT_INK, INK
 from trustax.sweeps.statistics import Scores, bootstrap_interval, performance_profile, probability_of_improvement
 
-TABLES = ("table-1", "table-2", "minigrid")
+TABLES = ("table-1", "table-2", "minigrid", "ablation-default")
 THRESHOLDS = 101
 REPEATS = 500
 
@@ -41,7 +41,7 @@ def draw_profiles(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figur
 
 def _draw(table: str, scores: dict[str, Scores], lacking: list[str], protocol: str) -> Figure:
     reference = REFERENCES[table]
-    scale = "; 0 and 1 are the paper's worst and best mean on a task" if table in RANGES else ""
+    scale = "; 0 and 1 are the paper's worst and best mean on a task" if is_rescaled(table) else ""
     left_out = f" Excluded, because they have not run in full: {', '.join(lacking)}." if lacking else ""
     caption = (
         f"Left: the fraction of runs with a final score above a threshold, averaged over tasks{scale}. Right: the "
@@ -57,7 +57,7 @@ def _draw(table: str, scores: dict[str, Scores], lacking: list[str], protocol: s
     _draw_improvements(right, {row: scores[row] for row in others}, scores[reference])
     set_panel_title(left, "Performance profiles")
     set_panel_title(right, f"P({reference} is better)")
-    left.set_xlabel("final score" if table not in RANGES else "final score, rescaled")
+    left.set_xlabel("final score, rescaled" if is_rescaled(table) else "final score")
     left.set_ylabel("fraction of runs above it")
     add_legend(figure, list(scores), panels, loc="outside right center")
     return figure

@@ -22,7 +22,10 @@ Measure = Callable[[Outcome], Runs]
 BEST = ", best"
 """Ends the key of a column with the best window of each run. It is compared with the same numbers of the paper as the
 last window, because the paper does not say which of the two it reports."""
-DIGITS = {"table-1": 2, "table-1-full": 2, "table-2": 0, "minigrid": 2, "ablation": 1, "ablation-full": 1}
+DIGITS = {
+    **{"table-1": 2, "table-1-full": 2, "table-2": 0, "minigrid": 2},
+    **{"ablation": 1, "ablation-full": 1, "ablation-default": 2},
+}
 
 
 class Measured(NamedTuple):
@@ -47,7 +50,7 @@ def _measured(name: str, task: str) -> list[Measured]:
             return [Measured(Column(task, "steps per second"), task, _speed)]
         case "table-3":
             return [Measured(Column(task, heading, 1), task, lambda outcome: _human_normalized_best(outcome, task))]
-        case "table-1" | "table-1-full":
+        case "table-1" | "table-1-full" | "table-2":
             best = Column(f"{task}{BEST}", f"{task}, best window", DIGITS[name])
             return [Measured(Column(task, heading, DIGITS[name]), task, _final), Measured(best, task, _best_window)]
         case "minigrid":

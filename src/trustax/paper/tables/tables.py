@@ -28,7 +28,7 @@ from trustax.sweeps.statistics import (
 )
 
 NUMBERS = {"table-1": "Table 1. ", "table-1-full": "Table 1 in full. ", "table-2": "Table 2. ", "table-3": "Table 3. "}
-TABLES = [*NUMBERS, "minigrid", "ablation", "ablation-full", "cost"]
+TABLES = [*NUMBERS, "minigrid", "ablation", "ablation-full", "ablation-default", "cost"]
 CONTAINED = "table-1"
 """This table is a part of the full one."""
 REFERENCES = {
@@ -37,10 +37,16 @@ REFERENCES = {
     "table-2": "MCPO N=40 default",
     "table-3": "MCPO N=10 default",
     "minigrid": "MCPO N=10 default",
+    "ablation-default": "MCPO N=10 default",
 }
 """`MCPO()` with the memory size of the table. The other methods are compared with it over all tasks."""
-RANGES = {"table-1": CLASSIC_CONTROL, "table-1-full": CLASSIC_CONTROL, "table-2": MUJOCO_CONTROL}
-"""Tables whose tasks have scores of different size: their worst and best mean on a task become 0 and 1."""
+RANGES = {
+    task: (min(row[task].mean for row in rows), max(row[task].mean for row in rows))
+    for rows in (list(CLASSIC_CONTROL.values()), list(MUJOCO_CONTROL.values()))
+    for task in rows[0]
+}
+"""The paper's worst and best mean on a task. They become 0 and 1 where scores of several tasks are averaged; on the
+tasks that are not listed, scores already have that size."""
 TIME_LIMITS = {False: "a time limit counts as a termination", True: "the value after a time limit counts"}
 
 
@@ -128,15 +134,17 @@ def complete_scores(name: str, samples: Samples) -> dict[str, Scores]:
     for row, cells in samples.items():
         ran = {task: cell for task in tasks if (cell := cells[task]) is not None and not cell.is_short}
         if len(ran) == len(tasks):
-            complete[row] = [_comparable(name, task, cell.scores) for task, cell in ran.items()]
+            complete[row] = [_comparable(task, cell.scores) for task, cell in ran.items()]
     return complete
 
 
-def _comparable(name: str, task: str, scores: Runs) -> Runs:
-    if name not in RANGES:
-        return scores
-    means = [row[task].mean for row in RANGES[name].values()]
-    return rescaled(scores, min(means), max(means))
+def _comparable(task: str, scores: Runs) -> Runs:
+    return rescaled(scores, *RANGES[task]) if task in RANGES else scores
+
+
+def is_rescaled(name: str) -> bool:
+    """Whether a table rescales the scores of some of its tasks to average them."""
+    return any(task in RANGES for task in EXPERIMENTS[name].tasks)
 
 
 def _improvement(reference: Scores, scores: Scores) -> Estimate:
@@ -191,19 +199,23 @@ def _notes(name: str, has_aggregates: bool) -> list[str]:
         )
     elif name == "ablation-full":
         notes.append("The paper has no numbers for these tasks.")
+    elif name == "ablation-default":
+        notes.append("No ψ: α = 0, so that only β depends on the virtual policy. The paper has no such rows.")
     elif name != "table-3":
         notes.append("matches: our interval overlaps the paper's, its mean ± t·std/√5, which is 1.24 times its ±.")
-    if name in ("table-1", "table-1-full"):
+    if name in ("table-1", "table-1-full", "table-2"):
         notes.append("Best window: the highest mean of 100 training episodes; the paper does not say which it reports.")
+    if name in ("table-1", "table-1-full"):
         notes.append("Baselines have the exact KL, and V-MPO sums its policy loss; rows named k2 and mean do not.")
         notes.append("What the paper leaves open about MCPO, and what we chose: docs/fidelity.md.")
     notes.append("short: fewer steps than in the paper (see the heading).")
-    notes.append("Bold: the best mean of the paper's methods trained longest; underlined: Cohen's d < 0.5 from it.")
+    rows = "rows" if name == "ablation-default" else "paper's methods"
+    notes.append(f"Bold: the best mean of the {rows} trained longest; underlined: Cohen's d < 0.5 from it.")
     return [*notes, _aggregate_note(name)] if has_aggregates else notes
 
 
 def _aggregate_note(name: str) -> str:
-    scale = " with the paper's worst and best mean on a task as 0 and 1" if name in RANGES else ""
+    scale = " with the paper's worst and best mean on a task as 0 and 1" if is_rescaled(name) else ""
     return (
         f"IQM: mean of the middle half of all seeds and tasks{scale}; P: probability that a run of {REFERENCES[name]} "
         "beats a run of the row on the same task. Both only for rows that ran in full on all tasks, with stratified "
