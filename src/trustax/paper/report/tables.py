@@ -71,7 +71,8 @@ def _content(shown: PaperTable) -> dict[str, Any]:
 
 
 def _cell(cell: Entry, column: Column) -> dict[str, Any]:
-    return {
+    """The content of a cell without its empty parts, of which a page would have thousands."""
+    content = {
         "verdict": cell.verdict or RAN,
         "says": cell.says() if cell.verdict == "short" else "",
         "mark": cell.mark,
@@ -81,6 +82,7 @@ def _cell(cell: Entry, column: Column) -> dict[str, Any]:
         "paper": theirs(cell.target, column) if cell.target else "",
         "order": rounded([cell.ours.mean])[0] if cell.ours else None,
     }
+    return {name: value for name, value in content.items() if value not in ("", None)}
 
 
 def _estimate(estimate: Estimate | None) -> tuple[str, float | None]:

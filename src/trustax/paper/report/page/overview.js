@@ -95,7 +95,7 @@ function tableOf(table, protocol, data) {
   const { state, headings, notes, rows, aggregates, aggregate_headings: titles } = table.protocols[protocol];
   const lines = rows.map(({ name, ours, cells }) => [
     { content: [name, ours ? element("small", {}, "ours, not in the paper") : null], order: name, head: true },
-    ...cells.map((cell) => ({ content: cellContent(cell), order: cell.order })),
+    ...cells.map((cell) => ({ content: cellContent(cell), order: cell.order ?? null })),
   ]);
   const tasks = table.tasks.filter((task) => data.curves.some((curve) => curve.task === task));
   const links = tasks.flatMap((task) => [" ", element("a", { href: `#curves/${task}` }, task)]);
@@ -110,7 +110,7 @@ function tableOf(table, protocol, data) {
   );
 }
 
-function cellContent({ verdict, says, mark, ours, seeds, choice, paper }) {
+function cellContent({ verdict, says = "", mark = "", ours = "", seeds = "", choice = "", paper = "" }) {
   const value = element("span", {}, element("span", { class: mark }, ours), element("small", {}, seeds));
   const below = [choice, paper && `paper ${paper}`].filter(Boolean);
   return [
