@@ -70,8 +70,8 @@ class MCPO(FirstOrder):
     trust_region_sharpness: PerLearner = setting(100.0, minimum=0)
     """Factor on the difference of returns that α is the sigmoid of (adaptive); with the paper's 1, α stays near 0.5."""
     kl_form: Literal["joint", "decoupled"] = "joint"
-    """Box actions: how both penalties see a Gaussian, by its KL divergence, or by one of the means plus one of σ. With
-    joint, which is the paper's, σ grows whenever the means move, and falls too slowly in long runs."""
+    """Box actions: both penalties are KL divergences (joint, as in the paper), or sums of a divergence of the means and
+    one of σ (decoupled). A joint penalty pushes σ up when the means move."""
     kl_cost_rule: Literal["switching", "annealed", "adaptive", "fixed"] = "switching"
     """β, the weight of both regions: switched (the paper), annealed from 1 to 0, adapted to a KL target, or fixed."""
     kl_cost_min: PerLearner = setting(0.01, minimum=0)
