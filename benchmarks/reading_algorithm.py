@@ -18,7 +18,6 @@ from trustax.algorithms.mcpo.context import context_of
 from trustax.algorithms.mcpo.mcpo import MCPO
 from trustax.algorithms.mcpo.state import MCPOState
 from trustax.ops.adam import adam_step
-from trustax.ops.distributions import decoupled_kl
 from trustax.ops.minibatches import over_minibatches
 from trustax.ops.objectives import clipped_gain, expectations, mean_kl, standardize
 from trustax.types import Progress, Rollout
@@ -109,10 +108,8 @@ class Readings(MCPO):
         kl_cost = jnp.where(decides, switched, state.kl_cost)
 
         def objective(new: Evaluation, batch: Batch, remaining: Any) -> Any:
-            to_old, to_virtual = (
-                _distance(reading.penalty, other, new.distribution, batch.action, reading.decoupled)
-                for other in (batch.old_distribution, virtual.distribution)
-            )
+            to_old = _distance(reading.penalty, batch.old_distribution, new.distribution, batch.action)
+            to_virtual = _distance(reading.penalty, virtual.distribution, new.distribution, batch.action)
             gain = new.ratio * batch.advantage - kl_cost * ((1 - alpha) * to_old + alpha * to_virtual)
             clipped = clipped_gain(new.ratio, batch.advantage, 1 - reading.clip, 1 + reading.clip)
             gain = gain / jnp.where(reading.normalized > 0, 1 + kl_cost, 1.0)
@@ -167,10 +164,9 @@ def _adapted_maximum(state: ReadingState, kl: Float[Array, ""], is_weak: Bool[Ar
     return jnp.where(reading.cap_target > 0, adapted, state.kl_cost_max)
 
 
-def _distance(weights: Any, p: Any, q: Any, action: Any, decoupled: Any = 0.0) -> Array:
+def _distance(weights: Any, p: Any, q: Any, action: Any) -> Array:
     """KL(p‖q), exact or estimated from the taken actions: EXACT, K1, K2 and K3 of rounds.py are the weights."""
-    exact = jnp.where(jnp.asarray(decoupled) > 0, decoupled_kl(p, q), p.kl(q))
     log_ratio = q.log_prob(action) - p.log_prob(action)
     k3 = jnp.expm1(jnp.clip(log_ratio, -20, 20)) - log_ratio
-    rows = exact, -log_ratio, 0.5 * log_ratio**2, k3
+    rows = p.kl(q), -log_ratio, 0.5 * log_ratio**2, k3
     return sum(weight * row for weight, row in zip(weights, rows, strict=True))

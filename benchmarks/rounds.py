@@ -62,8 +62,6 @@ class Reading(NamedTuple):
     """start with σ = 1/√d for d box actions instead of 1, as the library does by default"""
     by_actions: float = 0.0
     """the power of the number of box actions that `cap_target` grows with"""
-    decoupled: float = 0.0
-    """penalize the means and σ of box actions apart"""
 
 
 READINGS = {
@@ -188,15 +186,6 @@ TENTH_ROUND = {
     f"{SHARED}, target ∝ d": NINTH_ROUND[SHARED]._replace(by_actions=1.0),
 }
 """The KL target of several box actions, whose divergence is a sum over them."""
-DEFAULT = TENTH_ROUND[f"{SHARED}, target ∝ √d"]
-ELEVENTH_ROUND = {
-    "decoupled": DEFAULT._replace(decoupled=1.0),
-    "decoupled, one target": DEFAULT._replace(decoupled=1.0, by_actions=0.0),
-    "decoupled, one target, √batch": DEFAULT._replace(decoupled=1.0, by_actions=0.0, by_batch=1.0),
-    "decoupled, one target for any batch": DEFAULT._replace(decoupled=1.0, by_actions=0.0, by_batch=0.0),
-}
-"""Around `MCPO()` after the tenth round, with a penalty that does not raise σ when the means move."""
-READINGS |= ELEVENTH_ROUND
 READINGS |= (
     TENTH_ROUND | NINTH_ROUND | EIGHTH_ROUND | THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND | SEVENTH_ROUND
 )

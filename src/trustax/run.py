@@ -23,7 +23,6 @@ ADDED_LATER = {
     "env_shards": 1,
     "start_from": "",
     "switch_every": "minibatch",
-    "kl_form": "joint",
     "kl_cost_max_target": 0.0,
     "kl_target_growth": 0.0,
     "kl_target_action_growth": 0.0,

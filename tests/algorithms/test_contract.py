@@ -80,7 +80,6 @@ CHANGES = {
     "virtual_policy": Change(("mean",)),
     "trust_region_weight": Change((0.0, 1.0)),
     "trust_region_sharpness": Change((1.0,)),
-    "kl_form": Change(("decoupled",), actions="box"),
     "kl_cost_rule": Change(("annealed", "adaptive", "fixed")),
     "kl_cost_min": Change((1.0,), iterations=2),  # in the very first minibatch all three policies are equal
     "kl_cost_max": Change((1.0,), {"kl_cost_max_target": 0.0}),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trustax.ops.distributions import Categorical, DiagonalGaussian, MultiCategorical, decoupled_kl
+from trustax.ops.distributions import Categorical, DiagonalGaussian, MultiCategorical
 
 NUM_SAMPLES = 100_000
 
@@ -223,27 +223,6 @@ def test_gaussian_kl_gradients_match_finite_differences() -> None:
 
     expected = finite_differences(lambda x: gaussian_kl(*x), arguments)
     np.testing.assert_allclose(jax.jit(jax.grad(kl))(*f32(arguments)), expected, rtol=1e-5, atol=1e-6)
-
-
-def test_decoupled_kl_adds_the_divergences_of_means_and_standard_deviations() -> None:
-    p = DiagonalGaussian(*f32([0.0, 1.0], np.log([1.0, 2.0])))
-    q = DiagonalGaussian(*f32([3.0, 1.0], np.log([2.0, 1.0])))
-    by_means = 3**2 / (2 * 1**2)
-    by_stds = (np.log(2) + 1 / 8 - 1 / 2) + (-np.log(2) + 4 / 2 - 1 / 2)
-    np.testing.assert_allclose(decoupled_kl(p, q), by_means + by_stds, rtol=1e-6)
-    np.testing.assert_array_equal(decoupled_kl(p, p), 0.0)
-    discrete, other = Categorical(*f32(normals(5))), Categorical(*f32(normals(5, seed=1)))
-    np.testing.assert_array_equal(decoupled_kl(discrete, other), discrete.kl(other))
-
-
-def test_moving_the_mean_raises_the_standard_deviation_unless_the_kl_is_decoupled() -> None:
-    old = DiagonalGaussian(jnp.zeros(1), jnp.zeros(1))
-
-    def slope(kl: Any) -> Any:
-        return jax.grad(lambda log_std: kl(old, DiagonalGaussian(jnp.full(1, 0.5), log_std)).sum())(jnp.zeros(1))
-
-    np.testing.assert_allclose(slope(DiagonalGaussian.kl), -(0.5**2), rtol=1e-6)  # a step against it raises σ
-    np.testing.assert_allclose(slope(decoupled_kl), 0.0, atol=1e-7)
 
 
 def test_kl_of_a_distribution_to_itself_is_zero_and_a_minimum() -> None:

@@ -168,17 +168,3 @@ class DiagonalGaussian(eqx.Module):
 
 
 Distribution = Categorical | MultiCategorical | DiagonalGaussian
-
-
-def decoupled_kl(p: Distribution, q: Any) -> Float[Array, "*batch"]:
-    """KL(p‖q), for Gaussians as a divergence of the means plus one of the standard deviations.
-
-        Σ_d (μ_p - μ_q)² / 2σ_p² + Σ_d [log σ_q - log σ_p + σ_p² / 2σ_q² - ½]
-
-    The joint divergence is smallest at σ_q² = σ_p² + (μ_p - μ_q)². As a penalty on q, it therefore pushes σ up when
-    the means move; here they have no influence on σ. MPO bounds the same two parts (Abdolmaleki et al. 2018: Relative
-    Entropy Regularized Policy Iteration. arXiv:1812.02256).
-    """
-    if not isinstance(p, DiagonalGaussian):
-        return p.kl(q)
-    return p.kl(DiagonalGaussian(q.mean, p.log_std)) + p.kl(DiagonalGaussian(p.mean, q.log_std))

@@ -132,8 +132,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             *("Mean ψ N=5", "Mean ψ N=40", "MCPO N=5", "MCPO N=40"),
         ],
         variants=[
-            *("MCPO N=40 default", "PPO ε=0.2 default"),
-            *("MCPO N=40 decoupled", "MCPO N=40 one target", "MCPO N=40 literal"),
+            *("MCPO N=40 default", "PPO ε=0.2 default", "MCPO N=40 one target", "MCPO N=40 literal"),
         ],
         tasks=MUJOCO,
     ),

@@ -88,9 +88,6 @@ DEFAULT_ABLATIONS: dict[str, Algorithm] = {
 }
 """`MCPO()` with one part of its virtual trust region changed."""
 
-DECOUPLED: dict[str, Algorithm] = {"MCPO N=40 decoupled": MCPO(memory_size=40, kl_form="decoupled")}
-"""`MCPO()` with a penalty that does not raise σ when the means move: see the long runs in docs/fidelity.md."""
-
 EARLIER_DEFAULTS: dict[str, Algorithm] = {
     f"MCPO N={size} one target": MCPO(memory_size=size, kl_target_action_growth=0.0) for size in MEMORY_SIZES
 }
@@ -109,7 +106,7 @@ BASELINE_VARIANTS: dict[str, Algorithm] = with_unit_std(
 BASELINE_DEFAULTS: dict[str, Algorithm] = {"PPO ε=0.2 default": PPO()}
 """Baselines as they are by default, with the initial σ of `MCPO()`."""
 
-VARIANTS = MCPO_VARIANTS | DEFAULT_ABLATIONS | DECOUPLED | EARLIER_DEFAULTS | BASELINE_VARIANTS | BASELINE_DEFAULTS
+VARIANTS = MCPO_VARIANTS | DEFAULT_ABLATIONS | EARLIER_DEFAULTS | BASELINE_VARIANTS | BASELINE_DEFAULTS
 """Rows that the paper does not have, beside its own."""
 
 

@@ -30,7 +30,7 @@ from trustax.algorithms.mcpo.state import MCPOState
 from trustax.algorithms.mcpo.unrewarded import has_reward, scale_unrewarded
 from trustax.networks import Policy
 from trustax.ops.adam import adam_init, adam_step
-from trustax.ops.distributions import Distribution, decoupled_kl
+from trustax.ops.distributions import Distribution
 from trustax.ops.minibatches import over_minibatches
 from trustax.ops.objectives import adapt_kl_cost, expectations, mean_kl, surrogate
 from trustax.ops.transforms import sum_over_devices
@@ -69,9 +69,6 @@ class MCPO(FirstOrder):
     """α, the weight of the virtual trust region relative to the old policy's: per sample, or a constant in [0, 1]."""
     trust_region_sharpness: PerLearner = setting(100.0, minimum=0)
     """Factor on the difference of returns that α is the sigmoid of (adaptive); with the paper's 1, α stays near 0.5."""
-    kl_form: Literal["joint", "decoupled"] = "joint"
-    """Box actions: both penalties are KL divergences (joint, as in the paper), or sums of a divergence of the means and
-    one of σ (decoupled). A joint penalty pushes σ up when the means move."""
     kl_cost_rule: Literal["switching", "annealed", "adaptive", "fixed"] = "switching"
     """β, the weight of both regions: switched (the paper), annealed from 1 to 0, adapted to a KL target, or fixed."""
     kl_cost_min: PerLearner = setting(0.01, minimum=0)
@@ -275,13 +272,10 @@ class MCPO(FirstOrder):
         self, alpha: Float[Array, " batch"], batch: Batch, virtual: Virtual, new: Evaluation
     ) -> Float[Array, " batch"]:
         """(1-αₜ) KL(π_old‖π_θ) + αₜ KL(π_ψ‖π_θ), with a gradient only for θ."""
-        to_old = self._divergence(batch.old_distribution, new.distribution)
+        to_old = batch.old_distribution.kl(new.distribution)
         if self.trust_region_weight == 0.0:
             return to_old
-        return (1 - alpha) * to_old + alpha * self._divergence(virtual.distribution, new.distribution)
-
-    def _divergence(self, p: Distribution, q: Distribution) -> Float[Array, " batch"]:
-        return decoupled_kl(p, q) if self.kl_form == "decoupled" else p.kl(q)
+        return (1 - alpha) * to_old + alpha * virtual.distribution.kl(new.distribution)
 
     def _should_write(
         self, new_to_virtual: Float[Array, ""], old_to_virtual: Float[Array, ""], num_updates: Int[Array, ""]
