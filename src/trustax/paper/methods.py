@@ -103,10 +103,13 @@ BASELINE_VARIANTS: dict[str, Algorithm] = with_unit_std(
 )
 """Baselines as the code bases compute them that the paper names or its authors wrote: see docs/fidelity.md."""
 
+SMALL_STEPS: dict[str, Algorithm] = with_unit_std({"ACKTR δ=0.001": ACKTR(kl_target=0.001)})
+"""ACKTR with the trust region of its code bases: with the paper's, convolutions die on Atari (docs/fidelity.md)."""
+
 BASELINE_DEFAULTS: dict[str, Algorithm] = {"PPO ε=0.2 default": PPO()}
 """Baselines as they are by default, with the initial σ of `MCPO()`."""
 
-VARIANTS = MCPO_VARIANTS | DEFAULT_ABLATIONS | EARLIER_DEFAULTS | BASELINE_VARIANTS | BASELINE_DEFAULTS
+VARIANTS = MCPO_VARIANTS | DEFAULT_ABLATIONS | EARLIER_DEFAULTS | BASELINE_VARIANTS | SMALL_STEPS | BASELINE_DEFAULTS
 """Rows that the paper does not have, beside its own."""
 
 
