@@ -73,7 +73,7 @@ def test_cohens_d_without_spread_is_zero_infinite_or_nan() -> None:
 
 
 def test_the_interquartile_mean_leaves_out_a_quarter_at_each_end_rounded_down() -> None:
-    assert interquartile_mean([np.array([-99.0, 2.0]), np.array([3.0, 4.0, 99.0])]) == 3.0
+    assert interquartile_mean([np.array([-99.0, 2.0, 3.0, 4.0, 99.0])]) == 3.0
     assert interquartile_mean([np.array([1.0, 2.0, 6.0])]) == 3.0
     assert interquartile_mean([np.array([7.0])]) == 7.0
 
@@ -87,6 +87,9 @@ def test_a_tie_counts_half_and_both_directions_add_up_to_one() -> None:
 def test_tasks_have_equal_weight_for_any_number_of_runs() -> None:
     many, few = np.ones(9), np.array([0.0])
     assert performance_profile([many, few], np.array([0.5])).tolist() == [0.5]
+    assert interquartile_mean([many, few]) == 0.5
+    # By hand: 2, 2, 2, 3, 3 and 4 are the middle half of three times -99 and 2, and twice 3, 4 and 99.
+    assert interquartile_mean([np.array([-99.0, 2.0]), np.array([3.0, 4.0, 99.0])]) == pytest.approx(16 / 6)
     assert probability_of_improvement([many, few], [np.zeros(2), np.ones(2)]) == 0.5
 
 

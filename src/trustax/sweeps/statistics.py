@@ -6,6 +6,7 @@ aggregate measures follow Agarwal et al. (2021), *Deep Reinforcement Learning at
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,16 @@ def cohens_d(first: Summary, second: Summary) -> float:
 def interquartile_mean(scores: Scores) -> Values:
     """The mean of the middle half of all runs of all tasks: robust to outliers, less noisy than the median.
 
+    Runs are repeated where tasks have different numbers of them, so that every task has the same weight.
+
     >>> float(interquartile_mean([np.array([0.0, 1.0]), np.array([2.0, 900.0])]))
     1.5
+    >>> float(interquartile_mean([np.array([0.0, 0.0, 0.0]), np.array([1.0])]))
+    0.5
     """
-    ordered = np.sort(np.concatenate(scores, axis=-1))
+    counts = [runs.shape[-1] for runs in scores]
+    repeated = [np.repeat(runs, lcm(*counts) // count, axis=-1) for runs, count in zip(scores, counts, strict=True)]
+    ordered = np.sort(np.concatenate(repeated, axis=-1))
     cut = ordered.shape[-1] // 4
     return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
 
