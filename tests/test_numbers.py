@@ -159,7 +159,7 @@ def test_the_readme_names_the_two_best_methods_over_the_tasks_of_table_1() -> No
     ) in " ".join(README.split())
 
 
-@pytest.mark.parametrize("page", ["fidelity", "readings"])
+@pytest.mark.parametrize("page", fidelity.PAGES)
 def test_the_pages_on_fidelity_have_the_tables_that_their_script_makes(page: str) -> None:
     assert fidelity.written(page) == fidelity.PAGES[page].read_text(encoding="utf-8"), (
         "run python benchmarks/fidelity.py --write"

@@ -276,12 +276,10 @@ def test_the_ablation_shows_every_method_and_the_papers_margins() -> None:
     assert sorted(rows) == sorted([*experiment.methods, *experiment.variants])
     assert [text.get_text() for text in axes.texts] == [*list(groups())[:5], "not run yet", "Other methods"]
     finals = {outcome.method: outcome.final.mean() for outcome in outcomes}
-    widths = {
-        rows[int(np.argmin(abs(axes.get_yticks() - (bar.get_y() + bar.get_height() / 2))))]: bar for bar in axes.patches
-    }
-    assert {name: bar.get_width() for name, bar in widths.items()} == pytest.approx(
-        {name: final for name, final in finals.items() if name != "Half feature"}
-    )
+    heights = list(axes.get_yticks())
+    points = [line for line in axes.lines if line.get_marker() == "o"]
+    means = {rows[heights.index(point.get_ydata()[0])]: point.get_xdata()[0] for point in points}
+    assert means == pytest.approx({name: final for name, final in finals.items() if name != "Half feature"})
     margins = sorted(float(line.get_xdata()[0]) for line in axes.lines if line.get_marker() == "D")
     assert margins == pytest.approx(sorted(finals["MCPO N=10"] + margin for margin in (-100, -50, -50, -50, -200, -50)))
     assert panel(figures["curves"], "Writing").lines
@@ -296,7 +294,14 @@ def test_the_ablation_marks_a_run_that_stopped_before_its_end() -> None:
     (axes,) = draw_ablation(short, "paper")["finals"].axes
     (steps,) = (one.steps[-1] for one in short if one.method == "No ψ")
     assert f"stopped after {short_count(steps)} steps" in [text.get_text() for text in axes.texts]
-    assert sorted({bar.get_alpha() for bar in axes.patches}) == [0.3, 0.8]
+    assert sorted({line.get_alpha() for line in axes.lines if line.get_marker() == "o"}) == [0.4, 1.0]
+
+
+def test_an_ablation_shorter_than_the_papers_says_so_and_has_no_margins() -> None:
+    short = [replace(one, run=replace(one.run, total_timesteps=5_000_000)) for one in outcomes_of("ablation")]
+    for figure in draw_ablation(short, "paper").values():
+        assert "Runs of 5M steps; the paper's have 50M." in " ".join(caption(figure).split())
+        assert not any(line.get_marker() == "D" for axes in figure.axes for line in axes.lines)
 
 
 def test_profiles_include_only_methods_that_ran_in_full_on_every_task() -> None:

@@ -101,10 +101,10 @@ BASELINE_VARIANTS: dict[str, Algorithm] = with_unit_std(
         "MDPO β₀=0.5 k2": MDPO(kl_cost=0.5, kl_estimator="k2"),
     }
 )
-"""Baselines as the code bases compute them that the paper names or its authors wrote: see docs/fidelity.md."""
+"""Baselines as the code bases compute them that the paper names or its authors wrote: see docs/findings.md."""
 
 SMALL_STEPS: dict[str, Algorithm] = with_unit_std({"ACKTR δ=0.001": ACKTR(kl_target=0.001)})
-"""ACKTR with the trust region of its code bases: with the paper's, convolutions die on Atari (docs/fidelity.md)."""
+"""ACKTR with the trust region of its code bases: with the paper's, convolutions die on Atari (docs/findings.md)."""
 
 BASELINE_DEFAULTS: dict[str, Algorithm] = {"PPO ε=0.2 default": PPO()}
 """Baselines as they are by default, with the initial σ of `MCPO()`."""

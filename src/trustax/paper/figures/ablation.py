@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from trustax.cli.formatting import short_count
 from trustax.paper.experiments import EXPERIMENTS, TABLE_1
-from trustax.paper.figures.captions import missing_text, seeds_text
+from trustax.paper.figures.captions import length_text, missing_text, seeds_text
 from trustax.paper.figures.curves import OutcomeByMethod, curve_of, outcomes_on
 from trustax.paper.figures.families import Line, draw_families, families_caption, family_and_setting
 from trustax.paper.figures.panels import SMALL, make_figure
@@ -28,7 +28,6 @@ COMPONENTS = {
 }
 """The components of MCPO and their variants."""
 ROW_HEIGHT = 0.22
-MARK_HEIGHT = 0.25
 
 
 def draw_ablation(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
@@ -54,11 +53,17 @@ def groups() -> dict[str, list[str]]:
 
 
 def _draw_finals(task: str, found: OutcomeByMethod, groups: dict[str, list[str]], protocol: str) -> Figure:
-    """Draw one bar per method in the paper's order, from the top."""
+    """Draw one row per method in the paper's order, from the top.
+
+    Points and not bars: returns may be negative, and 0 means nothing.
+    """
     count = sum(map(len, groups.values())) + len(groups)
-    has_margins = task in EXPERIMENTS["ablation"].tasks and REFERENCE in found
+    length = length_text(found.values(), TASKS[task].total_timesteps)
+    has_margins = task in EXPERIMENTS["ablation"].tasks and REFERENCE in found and not length
     mark = f" ◆: {REFERENCE} plus the margin given in the paper's text, ± 25." if has_margins else ""
-    caption = f"{seeds_text(found.values())}; lines: ± one standard deviation over seeds.{mark} Protocol {protocol}."
+    spread = any(len(outcome.returns) > 1 for outcome in found.values())
+    lines = "; small points: the seeds; lines: ± one standard deviation" if spread else ""
+    caption = f"{seeds_text(found.values())}{lines}.{length}{mark} Protocol {protocol}."
     figure, panels = make_figure(f"Final return on {task}", caption, (8.0, count * ROW_HEIGHT + 1.4))
     axes = panels[0, 0]
     height, ticks = 0.0, {}
@@ -82,17 +87,18 @@ def _draw_finals(task: str, found: OutcomeByMethod, groups: dict[str, list[str]]
 
 
 def _draw_final(axes: Axes, height: float, outcome: Outcome | None, color: str) -> None:
-    """Draw the bar of a method; a pale one, with the number of steps, if the run stopped before its end."""
+    """Draw the mean and the seeds of a method; pale, with the number of steps, if the run stopped before its end."""
     note = partial(axes.text, transform=axes.get_yaxis_transform(), va="center", color=FAINT_INK, fontsize=SMALL - 1)
     if outcome is None:
         note(0.01, height, "not run yet")
         return
     if not outcome.is_complete:
-        note(0.99, height, f"stopped after {short_count(outcome.steps[-1])} steps", ha="right")
+        note(1.01, height, f"stopped after {short_count(outcome.steps[-1])} steps")
     final = outcome.final[np.isfinite(outcome.final)]
-    axes.barh(height, final.mean(), 0.72, color=color, alpha=0.8 if outcome.is_complete else 0.3)
-    if len(final) > 1:
-        axes.errorbar(final.mean(), height, xerr=final.std(), color=INK, elinewidth=1.1)
+    strength = 1.0 if outcome.is_complete else 0.4
+    axes.plot(final, np.full(len(final), height), ".", color=color, alpha=0.4 * strength, markersize=5)
+    spread = final.std() if len(final) > 1 else None
+    axes.errorbar(final.mean(), height, xerr=spread, fmt="o", color=color, alpha=strength, markersize=6, elinewidth=1.4)
 
 
 def _draw_margin(axes: Axes, height: float, method: str, reference: Outcome) -> None:
@@ -111,10 +117,10 @@ def _draw_curves(task: str, found: OutcomeByMethod, protocol: str) -> Figure:
             _add_line(panels, group, _short(method), found.get(method))
     for method in TABLE_1:
         _add_line(panels, *family_and_setting(method), found.get(method))
-    experiment = EXPERIMENTS["ablation"]
+    experiment, steps = EXPERIMENTS["ablation"], TASKS[task].total_timesteps
     caption = (
-        f"{seeds_text(found.values())}. {families_caption(panels, TASKS[task].total_timesteps)} N=10: MCPO with "
-        f"all components. Protocol {protocol}.{missing_text(experiment.rows, {task: found})}"
+        f"{seeds_text(found.values())}.{length_text(found.values(), steps)} {families_caption(panels, steps)} "
+        f"N=10: MCPO with all components. Protocol {protocol}.{missing_text(experiment.rows, {task: found})}"
     )
     return draw_families(f"Ablation on {task}", caption, panels)
 

@@ -1,7 +1,8 @@
-"""Text shared by captions: the number of seeds, and the runs that are missing."""
+"""Text shared by captions: the number of seeds, the training length, and the runs that are missing."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from trustax.cli.formatting import short_count
 from trustax.paper.figures.families import family_and_setting
 from trustax.paper.results import Outcome
 
@@ -12,6 +13,12 @@ def seeds_text(outcomes: Iterable[Outcome]) -> str:
     if counts == [1]:
         return "One seed"
     return f"Mean over {counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else f"Mean over {counts[0]} seeds"
+
+
+def length_text(outcomes: Iterable[Outcome], steps: int) -> str:
+    """The training length, as a part of a caption, if it is shorter than the paper's; `steps` is the paper's."""
+    longest = max(outcome.run.total_timesteps for outcome in outcomes)
+    return f" Runs of {short_count(longest)} steps; the paper's have {short_count(steps)}." if longest < steps else ""
 
 
 def missing_text(rows: Sequence[str], found: Mapping[str, Collection[str]]) -> str:
