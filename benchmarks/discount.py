@@ -1,7 +1,7 @@
 """`MCPO()` and `PPO()` on Hopper with two discounts: the return, and the discounted return that they maximize.
 
 usage: python benchmarks/discount.py                        print the table
-       python benchmarks/discount.py draw                   draw the figure of docs/fidelity.md
+       python benchmarks/discount.py draw                   draw the figure of docs/findings.md
        python benchmarks/discount.py train METHOD DISCOUNT  train the seeds that are missing, as in: train MCPO 0.99
 
 A run has the settings of Table 2 except for the discount and the steps; N is that of `MCPO()`. After training, every

@@ -1,4 +1,4 @@
-"""The tables of docs/fidelity.md and docs/readings.md, from results/readings.json and the outcomes under results/.
+"""The tables of docs/fidelity.md, docs/findings.md and docs/readings.md, from the files under results/.
 
 usage: python benchmarks/fidelity.py                        print the tables
        python benchmarks/fidelity.py --write                put them into the pages
@@ -28,7 +28,7 @@ from trustax.paper.tasks import task_of
 
 ROOT = Path(__file__).parent.parent
 READINGS_FILE = ROOT / "results" / "readings.json"
-PAGES = {name: ROOT / "docs" / f"{name}.md" for name in ("fidelity", "readings")}
+PAGES = {name: ROOT / "docs" / f"{name}.md" for name in ("fidelity", "findings", "readings")}
 ROUNDS = tuple(range(1, 13))
 CONTROLS = ("minibatch 10", "PPO", "PPO, small means")
 """Readings that are not ranked: the literal one, and PPO."""
@@ -281,10 +281,13 @@ def _markdown(rows: list[list[str]]) -> str:
 
 def tables(page: str) -> dict[str, str]:
     """Every table of a page by the name in its markers."""
-    if page == "readings":
-        return {f"round {number}": readings_table(number) for number in ROUNDS}
-    evidence = {"choice": choice_table(), "outcomes": outcomes_table(), "short": short_table()}
-    return evidence | {"baselines": baselines_table()}
+    match page:
+        case "fidelity":
+            return {"choice": choice_table(), "outcomes": outcomes_table(), "short": short_table()}
+        case "findings":
+            return {"baselines": baselines_table()}
+        case _:
+            return {f"round {number}": readings_table(number) for number in ROUNDS}
 
 
 def written(name: str) -> str:

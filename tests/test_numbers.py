@@ -17,7 +17,7 @@ from trustax.paper.results import digest, read_file
 from trustax.paper.tables.layout import PaperTable
 from trustax.paper.tables.tables import table
 
-fidelity, rounds, targets = (import_module(name) for name in ("fidelity", "rounds", "targets"))
+fidelity, learning, rounds, targets = (import_module(name) for name in ("fidelity", "learning", "rounds", "targets"))
 ROOT = Path(__file__).parent.parent
 README, LEARNING, BENCHMARKS = (
     (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/learning.md", "docs/benchmarks.md")
@@ -113,6 +113,11 @@ def returns_of(task: str, limits: str) -> list[str]:
 def test_the_returns_are_those_of_the_runs() -> None:
     for task, limits, *cells, _ in rows_after(LEARNING, "| task | time limits |"):
         assert cells == returns_of(task.partition(",")[0], limits), f"{task}, {limits}"
+
+
+def test_all_methods_are_compared_with_default_settings() -> None:
+    assert learning.table() in LEARNING, "docs/learning.md should have what benchmarks/learning.py prints"
+    assert "–" not in learning.table(), "a cell has not run"
 
 
 def test_the_targets_are_compared_with_the_runs() -> None:
