@@ -30,7 +30,7 @@ FOLDERS = {"defaults": ROOT / "results" / "defaults", "targets": ROOT / "results
 CARTPOLE = Task(env_id="CartPole-v1", total_timesteps=500_000)
 TASKS = (CARTPOLE, task("pendulum"))
 SHORT_ROLLOUTS = {"acktr": {"num_envs": 32, "horizon": 20}}
-"""ACKTR makes one step in an iteration, so it has many short ones; see docs/methods/acktr.md."""
+"""ACKTR makes one update per iteration, so it needs short rollouts; see docs/methods/acktr.md."""
 Runs = dict[tuple[str, str], Run]
 """By method and environment."""
 
@@ -47,7 +47,7 @@ def defaults() -> Runs:
 
 
 def targets() -> Runs:
-    """MCPO and PPO on CartPole, and for a million steps on two tasks of the paper's that have ten."""
+    """MCPO and PPO on CartPole, and on Hopper and HalfCheetah for a million steps, where the paper has ten million."""
     both = ("MCPO N=10 default", "PPO ε=0.2 default")
     runs = {(name, CARTPOLE.env_id): CARTPOLE.run(method(name), num_seeds=10) for name in both}
     for each in (task("hopper"), task("half-cheetah")):
@@ -57,8 +57,10 @@ def targets() -> Runs:
 
 
 def train_missing(group: str, part: str) -> None:
-    """Train the runs of a group without an outcome whose names contain a text."""
+    """Train the runs of a group that have no outcome yet and whose name contains `part`."""
     runs, folder = {"defaults": defaults, "targets": targets}[group](), FOLDERS[group]
+    if not any(part in f"{name} on {env_id}" for name, env_id in runs):
+        raise SystemExit(f"no run has {part!r} in its name; a name is, for example, PPO() on CartPole-v1")
     done = {(outcome.method, digest(outcome.run)) for outcome in read(folder)}
     for (name, env_id), run in runs.items():
         if part in f"{name} on {env_id}" and (name, digest(run)) not in done:

@@ -55,7 +55,7 @@ def groups() -> dict[str, list[str]]:
 def _draw_finals(task: str, found: OutcomeByMethod, groups: dict[str, list[str]], protocol: str) -> Figure:
     """Draw one row per method in the paper's order, from the top.
 
-    Points and not bars: returns may be negative, and 0 means nothing.
+    It has points rather than bars, because returns may be negative and have no natural zero.
     """
     count = sum(map(len, groups.values())) + len(groups)
     length = length_text(found.values(), TASKS[task].total_timesteps)
