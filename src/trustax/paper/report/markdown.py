@@ -21,10 +21,17 @@ INTRODUCTION = """\
 report results` writes it as an interactive HTML page. `trustax reproduce NAME` runs what is missing in a table or
 figure.
 
-There are results under two protocols. **paper**: a time limit counts as a termination, as in the paper's code base.
-**bootstrapped**: an episode that reaches its time limit bootstraps from the value of its last observation. *matches*:
-the 95% intervals of our mean and the paper's overlap; *short*: trained for fewer steps than in the paper; *not run*:
-no result yet. [fidelity.md](fidelity.md) says what the paper leaves open about MCPO, and what we chose.
+There are results under two protocols. **paper**: a time limit counts as a termination, the default of the repository
+that the paper names for its PPO. **bootstrapped**: an episode that reaches its time limit bootstraps from the value of
+its last observation. Compare Table 2 with this one: it is what that repository's command for MuJoCo does.
+
+`MCPO N=10 default` is `MCPO()`. `MCPO N=10` has the paper's β_max = 10 and decides β once an epoch; `literal` decides it
+at every minibatch; `one target` is `MCPO()` with one KL target for any number of actions.
+[fidelity.md](fidelity.md) says what the paper leaves open about MCPO, and what we chose.
+
+*matches*: the 95% intervals of our mean and the paper's overlap. With two or three seeds, our interval is nearly their
+range, which covers the true mean less often. *short*: trained for fewer steps than in the paper. *not run*: no result
+yet.
 """
 
 
