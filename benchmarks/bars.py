@@ -49,11 +49,11 @@ def most(measurements: list[Measurement], name: str, key: str) -> float | None:
 
 @dataclass(frozen=True)
 class Bar:
-    """A performance target: the value that must be reached, and the value we aim for."""
+    """A performance target: the value that is required, and a goal beyond it."""
 
     what: str
-    must: float
-    aim: float
+    required: float
+    goal: float
     measure: Callable[[list[Measurement]], float | None]
     unit: str = " ×"
     less_is_better: bool = False
@@ -63,11 +63,13 @@ class Bar:
         if value is None:
             return "not measured"
         sign = -1 if self.less_is_better else 1
-        return "aim" if sign * value >= sign * self.aim else "must" if sign * value >= sign * self.must else "no"
+        return (
+            "goal" if sign * value >= sign * self.goal else "required" if sign * value >= sign * self.required else "no"
+        )
 
 
-def _faster(what: str, must: float, aim: float, name: str, other: str) -> Bar:
-    return Bar(what, must, aim, lambda measurements: ratio(measurements, name, other))
+def _faster(what: str, required: float, goal: float, name: str, other: str) -> Bar:
+    return Bar(what, required, goal, lambda measurements: ratio(measurements, name, other))
 
 
 def _pendulum(contender: str) -> str:
@@ -94,14 +96,14 @@ BARS = [
 ]
 
 
-def bars_table(measurements: list[Measurement], bars: list[Bar], title: str = "bar") -> str:
+def bars_table(measurements: list[Measurement], bars: list[Bar], title: str = "measure") -> str:
     """Every target, and whether it was met."""
-    lines = [f"| {title} | must | aim | measured | met |", "|---|---|---|---|---|"]
+    lines = [f"| {title} | required | goal | measured | met |", "|---|---|---|---|---|"]
     for bar in bars:
         value = bar.measure(measurements)
         shown = "" if value is None else f"{value:.3g}{bar.unit}"
         lines.append(
-            f"| {bar.what} | {bar.must:g}{bar.unit} | {bar.aim:g}{bar.unit} | {shown} | {bar.verdict(value)} |"
+            f"| {bar.what} | {bar.required:g}{bar.unit} | {bar.goal:g}{bar.unit} | {shown} | {bar.verdict(value)} |"
         )
     return "\n".join(lines)
 

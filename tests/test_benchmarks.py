@@ -45,12 +45,12 @@ def test_a_ratio_uses_medians_and_the_faster_thread_setting_of_a_peer() -> None:
     assert bars.ratio(best, MCPO, "Pendulum-v1: nobody") is None
 
 
-@pytest.mark.parametrize(("speed", "verdict"), [(13.9, "no"), (14.0, "must"), (24.9, "must"), (25.0, "aim")])
+@pytest.mark.parametrize(("speed", "verdict"), [(13.9, "no"), (14.0, "required"), (24.9, "required"), (25.0, "goal")])
 def test_a_bar_reports_what_was_reached(speed: float, verdict: str) -> None:
     assert verdicts(measured(SB3, 1.0) + measured(MCPO, speed))["MCPO N=10 / Stable-Baselines3 PPO"] == verdict
 
 
-@pytest.mark.parametrize(("memory", "verdict"), [(399.0, "aim"), (600.0, "must"), (601.0, "no")])
+@pytest.mark.parametrize(("memory", "verdict"), [(399.0, "goal"), (600.0, "required"), (601.0, "no")])
 def test_less_memory_is_better_and_the_worst_run_counts(memory: float, verdict: str) -> None:
     runs = measured(MCPO, 1.0, memory=memory) + measured(MCPO, 1.0, 1.0, memory=100.0)
     assert verdicts(runs)["peak memory of MCPO N=10"] == verdict
@@ -100,7 +100,7 @@ def test_a_report_is_made_from_saved_results_without_the_host_name() -> None:
     outcome = {"machine": machine.describe(), "measurements": [m | versions for m in measured(SB3, 1.0, 2.0)]}
     report = compare.report(json.loads(json.dumps(outcome)))
     assert "jax 0.10.2" in report
-    assert "| bar | must | aim | measured | met |" in report
+    assert "| measure | required | goal | measured | met |" in report
     assert platform.node() not in json.dumps(outcome)
 
 
@@ -140,7 +140,7 @@ def test_scaling_has_one_column_per_size_and_one_row_per_method_and_device() -> 
     cpu = [of("seeds", 1, "PPO", 78_300.0), of("seeds", 10, "PPO")]
     devices = [{"device": {"name": name}, "measurements": of} for name, of in (("CPU", cpu), ("NVIDIA H200", gpu))]
     bars_of_the_gpu, memory, seeds, *_ = scaled.tables(devices).split("\n\n")
-    assert [line.split(" | ")[-1] for line in bars_of_the_gpu.splitlines()[2:]] == ["aim |", "not measured |", "must |"]
+    assert [line.split(" | ")[-1] for line in bars_of_the_gpu.splitlines()[2:]] == ["goal |", "not measured |", "required |"]
     assert memory.splitlines()[2:] == ["| MCPO, NVIDIA H200 | 100k | 90k |"]
     assert seeds.splitlines() == [
         "| seeds | 1 | 10 |",

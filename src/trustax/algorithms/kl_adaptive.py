@@ -42,7 +42,8 @@ class KLAdaptive(FirstOrder):
     initial_kl_cost: PerLearner = setting(1.0, minimum=0)
     """Weight of the KL divergence in the first iteration (β)."""
     kl_estimator: KLEstimator = "exact"
-    """Compute the KL divergence exactly, or estimate it from the taken actions (k1, k2, k3; see `kl_to_old`)."""
+    """Compute the KL divergence exactly, or estimate it from the taken actions: with r = π/π_old, k1 is -log r,
+    k2 is (log r)²/2, and k3 is r - 1 - log r."""
     can_divide_envs: ClassVar[bool] = True
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> KLAdaptiveState:

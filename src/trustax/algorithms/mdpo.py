@@ -34,7 +34,8 @@ class MDPO(FirstOrder):
     schedule: Literal["paper", "original"] = "paper"
     """The weight falls from β₀ to 0, update by update (MCPO's paper), or grows from 1/β₀, iteration by iteration."""
     kl_estimator: KLEstimator = "exact"
-    """Compute the KL divergence exactly, or estimate it from the taken actions (k1, k2, k3; see `kl_to_old`)."""
+    """Compute the KL divergence exactly, or estimate it from the taken actions: with r = π/π_old, k1 is r log r,
+    k2 is (log r)²/2, and k3 is r log r - r + 1."""
     can_divide_envs: ClassVar[bool] = True
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> ActorCritic:

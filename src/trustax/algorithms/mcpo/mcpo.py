@@ -87,13 +87,13 @@ class MCPO(FirstOrder):
     unrewarded_advantages: Literal["scaled", "standardized"] = "scaled"
     """Advantages of a rollout without a reward: scaled as in the last one with a reward, or standardized as usual."""
     kl_cost: PerLearner = setting(1.0, minimum=0)
-    """β (fixed), or its initial value (adaptive)."""
+    """β with kl_cost_rule fixed, and its initial value with adaptive; otherwise unused."""
     kl_target: PerLearner = setting(0.03, minimum=0)
-    """KL divergence of old and new policy that β adapts to (adaptive)."""
+    """KL divergence of old and new policy that β adapts to with kl_cost_rule adaptive; otherwise unused."""
     write_rule: Literal["diversity", "interval"] = "diversity"
     """When to remember a policy: if it is farther from the virtual policy than the old one is, or at intervals."""
     write_interval: int = setting(10, minimum=1)
-    """Updates between writes (interval)."""
+    """Updates between writes with write_rule interval."""
     write_ties: bool = False
     """Also write at equal distances, as in Eq. 2; Algorithm 1 does not."""
     context_features: ContextFeatures = "all"
