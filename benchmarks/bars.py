@@ -63,9 +63,9 @@ class Bar:
         if value is None:
             return "not measured"
         sign = -1 if self.less_is_better else 1
-        return (
-            "goal" if sign * value >= sign * self.goal else "required" if sign * value >= sign * self.required else "no"
-        )
+        if sign * value >= sign * self.goal:
+            return "goal"
+        return "required" if sign * value >= sign * self.required else "no"
 
 
 def _faster(what: str, required: float, goal: float, name: str, other: str) -> Bar:

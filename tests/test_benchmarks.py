@@ -140,7 +140,8 @@ def test_scaling_has_one_column_per_size_and_one_row_per_method_and_device() -> 
     cpu = [of("seeds", 1, "PPO", 78_300.0), of("seeds", 10, "PPO")]
     devices = [{"device": {"name": name}, "measurements": of} for name, of in (("CPU", cpu), ("NVIDIA H200", gpu))]
     bars_of_the_gpu, memory, seeds, *_ = scaled.tables(devices).split("\n\n")
-    assert [line.split(" | ")[-1] for line in bars_of_the_gpu.splitlines()[2:]] == ["goal |", "not measured |", "required |"]
+    verdicts = [line.split(" | ")[-1] for line in bars_of_the_gpu.splitlines()[2:]]
+    assert verdicts == ["goal |", "not measured |", "required |"]
     assert memory.splitlines()[2:] == ["| MCPO, NVIDIA H200 | 100k | 90k |"]
     assert seeds.splitlines() == [
         "| seeds | 1 | 10 |",
