@@ -13,6 +13,7 @@ import trustax as tx
 from tests.storage.test_loggers import curve
 from trustax.ops.metrics import RETURN, STEP
 from trustax.runtime.callbacks import Callbacks, callback_from_text
+from trustax.runtime.train_step import TrainStep
 
 RUN = tx.Run(
     algorithm=tx.PPO(num_epochs=1, num_minibatches=2, hidden_sizes=(4,)),
@@ -121,6 +122,58 @@ def test_a_run_stopped_by_a_callback_is_saved_and_resumes_bit_for_bit(plain: tx.
     result = tx.train(RUN, run_dir=tmp_path / "run", resume=True, quiet=True, callbacks=[evaluate])
     np.testing.assert_array_equal(parameters(result), parameters(plain))
     assert [one["step"] for one in evaluate.evaluations] == [192, 256]
+
+
+@pytest.mark.parametrize("stop", [np.bool_(True), jax.numpy.array(True)])
+def test_a_callback_may_stop_with_a_boolean_of_numpy_or_jax(stop: Any, plain: tx.Result) -> None:
+    iteration = tx.Iteration(RUN, 1, plain.records, plain.state)
+    assert Callbacks([lambda iteration: stop]).iteration(iteration)
+    for answer in (np.bool_(False), np.ones(1, bool), 1, 1.0, "yes", None):
+        assert not Callbacks([lambda iteration, answer=answer: answer]).iteration(iteration)
+
+
+def test_an_iteration_keeps_its_own_record() -> None:
+    assert [one.timesteps for one in list(tx.iterations(RUN))] == [64, 128, 192, 256]
+
+
+def test_an_interrupt_in_a_step_is_reported_and_the_run_can_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step reuses the buffers of the last state, which can then not be saved again."""
+    learn = TrainStep.__call__
+
+    def interrupted(step: TrainStep, state: Any, num_iterations: int) -> Any:
+        result = learn(step, state, num_iterations)
+        if int(result.state.iteration) == 3:
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(TrainStep, "__call__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tx.train(RUN, run_dir=tmp_path / "run", checkpoint_seconds=1e6, quiet=True)
+    monkeypatch.undo()
+    result = tx.train(RUN, run_dir=tmp_path / "run", resume=True, quiet=True)
+    assert [record[STEP] for record in result.records] == [64, 128, 192, 256]
+
+
+def test_an_evaluation_starts_anew_with_every_run() -> None:
+    evaluate = tx.Evaluate(interval=4, episodes=1)
+    for _ in range(2):
+        tx.train(RUN, quiet=True, callbacks=[evaluate])
+        assert [one["step"] for one in evaluate.evaluations] == [256]
+
+
+def test_an_evaluation_without_an_environment_is_refused_before_the_run() -> None:
+    message = r"Evaluate needs an environment, because the run's was not given by its id: Evaluate\(env=CartPole\)"
+    with pytest.raises(tx.TrustaxError, match=message):
+        tx.Evaluate().on_start(replace(RUN, env_id="CartPole"), None, 0)
+
+
+def test_a_run_refuses_another_environment() -> None:
+    with pytest.raises(
+        tx.TrustaxError, match=r"the Run trains on CartPole-v1, not on Pendulum-v1; dataclasses.replace"
+    ):
+        tx.train(RUN, "Pendulum-v1", quiet=True)
 
 
 def test_iterations_equal_those_of_train_and_breaking_out_saves(plain: tx.Result, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ class Iteration:
     number: int
     """counted from 1"""
     records: Sequence[Record] = field(repr=False)
-    """the metrics of all iterations so far; the last entry is for this iteration"""
+    """the metrics of all iterations of the run so far"""
     state: RunState = field(repr=False)
     run_dir: Path | None = None
     checkpoint: Path | None = None
@@ -43,11 +43,11 @@ class Iteration:
     """the processes of a distributed run"""
     log_record: Callable[[Record], Any] = field(default=lambda record: None, repr=False)
     """sends a record to the loggers of the run"""
+    record: Record = field(init=False, repr=False)
+    """the metrics of this iteration, by name; a metric of the learners is a list with one value per seed"""
 
-    @property
-    def record(self) -> Record:
-        """The metrics of this iteration, by name; a metric of the learners is a list with one value per seed."""
-        return self.records[-1]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "record", self.records[-1])
 
     @property
     def timesteps(self) -> int:

@@ -29,7 +29,7 @@ from trustax.runtime.interrupt import Interrupted, InterruptGuard
 from trustax.runtime.iteration import Iteration
 from trustax.runtime.run_files import RunFiles, claimed
 from trustax.runtime.run_log import open_log
-from trustax.runtime.state import restart_environment, start
+from trustax.runtime.state import is_deleted, restart_environment, start
 from trustax.runtime.train_step import StepResult, TrainStep
 from trustax.runtime.warm_start import require_fit
 from trustax.storage.loading import load
@@ -67,6 +67,10 @@ class TrainingLoop:
             raise TrustaxError(f"a distributed run needs a run_dir on a shared file system, not the URL {run_dir}")
         if not resume:
             _require_one_iteration(run)
+        if isinstance(env, str) and env != run.env_id:
+            raise TrustaxError(
+                f"the Run trains on {run.env_id}, not on {env}; dataclasses.replace(run, env_id=...) changes it"
+            )
         self.run = run
         self._env = run.env_id if env is None else env
         self._workers = workers
@@ -196,8 +200,9 @@ class TrainingLoop:
         return self._files.save(self._step.placement.whole(self.state), before=self._log.sync)
 
     def _save_last(self) -> None:
-        """Save the last complete iteration, if it is not saved yet."""
-        if self._files.has_unsaved and self._files.directory.should_save(int(self.state.iteration), stopping=True):
+        """Save the last complete iteration, if it is not saved yet and the next one has not reused its buffers."""
+        should_save = self._files.has_unsaved and not is_deleted(self.state)
+        if should_save and self._files.directory.should_save(int(self.state.iteration), stopping=True):
             self._save()
 
     def _stop(self) -> NoReturn:

@@ -37,6 +37,11 @@ class RunState(eqx.Module):
     iteration: Int[Array, ""]
 
 
+def is_deleted(state: RunState) -> bool:
+    """Whether a step has reused buffers of the state; it can then not be saved, even if the step was interrupted."""
+    return any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in jax.tree.leaves(state))
+
+
 def preprocessing_of(run: Run) -> Preprocessing:
     return Preprocessing(
         run.normalize_observations, run.normalize_rewards, run.bootstrap_truncation, run.algorithm.discount

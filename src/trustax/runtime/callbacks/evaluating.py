@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from trustax.envs import Environment
+from trustax.envs.engines import is_known
 from trustax.errors import TrustaxError
 from trustax.evaluation import evaluate
 from trustax.run import Run
@@ -52,7 +53,12 @@ class Evaluate(CheckedSettings):
         return max((max(one["returns"]) for one in self.evaluations), default=float("-inf"))
 
     def on_start(self, run: Run, run_dir: Path | None, timesteps: int) -> None:
-        """Remove the evaluations after the checkpoint from which the run resumes."""
+        """Start without evaluations, or with those up to the checkpoint from which the run resumes."""
+        if self.env is None and not is_known(run.env_id):
+            raise TrustaxError(
+                f"Evaluate needs an environment, because the run's was not given by its id: Evaluate(env={run.env_id})"
+            )
+        self.evaluations = []
         path = None if run_dir is None else run_dir / EVALUATIONS_FILE
         if path is not None and path.exists():
             self.evaluations = [one for one in _read_evaluations(path) if one["step"] <= timesteps]

@@ -4,6 +4,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import jax
+import numpy as np
+
 from trustax.errors import TrustaxError
 from trustax.run import Run
 from trustax.runtime.distributed import Group
@@ -71,7 +74,7 @@ class Callbacks:
             for callback in self._callbacks
             if hasattr(callback, "on_iteration") or callable(callback)
         ]
-        return any(answer is True for answer in answers)
+        return any(map(_is_true, answers))
 
     def checkpoint(self, iteration: "Iteration") -> None:
         self._call("on_checkpoint", iteration)
@@ -83,3 +86,9 @@ class Callbacks:
         for callback in self._callbacks:
             if hasattr(callback, hook):
                 getattr(callback, hook)(*arguments)
+
+
+def _is_true(answer: Any) -> bool:
+    """Whether a callback returned True, also as a boolean of NumPy or JAX; other values do not count."""
+    is_boolean = isinstance(answer, bool | np.bool_ | jax.Array) and np.asarray(answer).dtype == bool
+    return is_boolean and np.ndim(answer) == 0 and bool(answer)
