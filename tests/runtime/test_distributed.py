@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -18,7 +19,9 @@ import trustax as tx
 from tests.pausing import Pause
 from tests.runtime.threads import free_port, in_threads
 from tests.storage.test_loggers import curve
+from trustax.runtime.decisions import merged, part_of
 from trustax.runtime.distributed import Distributed, Group
+from trustax.runtime.train_step import Seconds, StepResult
 from trustax.storage.arrays import read_arrays
 from trustax.storage.history import newest_valid
 from trustax.storage.manifest import read_manifest
@@ -183,7 +186,7 @@ def test_an_error_in_one_process_ends_all(tmp_path: Path) -> None:
 
     def trained(distributed: Distributed) -> tx.Result:
         run = tx.Run(algorithm=tx.PPO(num_minibatches=1), env_id="mine", num_seeds=2, horizon=8, total_timesteps=64)
-        env = broken if distributed.process_id else "gymnasium:CartPole-v1"
+        env = broken if distributed.process_id else partial(gymnasium.make, "CartPole-v1")
         return tx.train(run, env, run_dir=tmp_path, quiet=True, distributed=distributed)
 
     first, second = in_threads([partial(trained, distributed) for distributed in two_processes()])
@@ -217,3 +220,16 @@ def test_learners_are_divided_in_order() -> None:
 def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(tx.TrustaxError, match=message):
         tx.train(tx.PPO(), "CartPole-v1", num_seeds=2, distributed=Distributed(**settings))
+
+
+def test_a_metric_that_one_process_lacks_is_nan_for_its_learners() -> None:
+    """Success is reported from the first episode that has it, which not all processes see at the same time."""
+    state: Any = None
+    parts = []
+    for names in (["return"], ["success", "return"]):
+        found = {name: np.array([1.0, 2.0]) for name in names}
+        result = StepResult(state, found, {}, None, [-1, -1], Seconds(1.0, 1.0, None))
+        parts.append(part_of(result, None, stop=False, save=False))
+    metrics = merged(parts).metrics
+    assert metrics["return"] == [1.0, 2.0, 1.0, 2.0]
+    np.testing.assert_array_equal(metrics["success"], [np.nan, np.nan, 1.0, 2.0])

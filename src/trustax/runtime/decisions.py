@@ -4,6 +4,7 @@ The processes of a distributed run decide together: they gather their parts of a
 same whole.
 """
 
+import math
 from typing import Any, NamedTuple
 
 from trustax.runtime.distributed import Group
@@ -84,7 +85,8 @@ def merged(parts: list[dict[str, Any]]) -> Outcome:
     """The parts of all processes as one outcome."""
     first = parts[0]
     restarts = {} if first["restarts"] is None else {"env/restarts": sum(part["restarts"] for part in parts)}
-    metrics = {name: [value for part in parts for value in part["metrics"][name]] for name in first["metrics"]}
+    names = dict.fromkeys(name for part in parts for name in part["metrics"])
+    metrics = {name: [value for part in parts for value in _values_of(part, name)] for name in names}
     return Outcome(
         restarts | metrics,
         next((part["fault"] for part in parts if part["fault"] is not None), None),
@@ -93,3 +95,8 @@ def merged(parts: list[dict[str, Any]]) -> Outcome:
         first["save"],
         any(part["stop"] for part in parts),
     )
+
+
+def _values_of(part: dict[str, Any], name: str) -> list[float]:
+    """A metric of the learners of a process; NaN if the process does not have it, as with success before the first."""
+    return part["metrics"].get(name, [math.nan] * len(part["causes"]))
