@@ -81,6 +81,8 @@ def test_an_agent_without_its_critic_predicts_the_same(shared: bool, tmp_path: P
     assert not loaded.policy(jax.numpy.zeros(3))[1]
     stored = checkpoint.load(tmp_path / "small", {"policy": loaded.policy.without_critic(), "statistics": None})
     assert stored["policy"].parameters.size == loaded.policy.parameters.size - (9 if shared else 41)
+    loaded.save(tmp_path / "again")
+    assert not tx.load(tmp_path / "again").has_critic
 
 
 def test_the_agents_of_a_run_are_read_from_its_folder(tmp_path: Path) -> None:

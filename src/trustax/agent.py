@@ -149,6 +149,7 @@ class Agent:
 
         Without the critic, which `predict` does not need, an agent takes half the space; its values are then 0.
         """
+        with_critic = with_critic and self.has_critic
         architecture = self.policy.architecture
         header = {
             "kind": KIND,

@@ -134,6 +134,8 @@ def test_mlflow_writes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert [(float(value), int(step)) for _, value, step in values] == [(1.0, 64), (2.0, 128)]
     (learning_rate,) = tmp_path.glob("mlruns/*/*/params/learning_rate")
     assert learning_rate.read_text() == "0.0003"
+    logged("mlflow", tmp_path, resume_at=128)  # continues the same run
+    assert len(metric.read_text().splitlines()) == 4
 
 
 def test_wandb_writes_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,6 +148,12 @@ def test_wandb_writes_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     while b"rollout/ep_rew_mean" not in log.read_bytes():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    first = (tmp_path / "wandb.id").read_text()
+    logged("wandb", tmp_path, resume_at=128)
+    assert (tmp_path / "wandb.id").read_text() == first
+    (tmp_path / "other" / tmp_path.name).mkdir(parents=True)
+    logged("wandb", tmp_path / "other" / tmp_path.name)  # a folder with the same name
+    assert (tmp_path / "other" / tmp_path.name / "wandb.id").read_text() != first
 
 
 def test_scalars_are_plain_numbers() -> None:

@@ -1,5 +1,6 @@
 """Atomic and append-only files, and the conversion of values to strict JSON."""
 
+import contextlib
 import math
 import os
 from pathlib import Path
@@ -25,9 +26,14 @@ def write_bytes_atomic(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise TrustaxError(f"{path} cannot be written: {error.strerror or error}") from error
 
 

@@ -5,7 +5,7 @@ disabled with a warning, and the run continues.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,6 +13,7 @@ from trustax.errors import TrustaxError
 from trustax.ops.metrics import STEP, Record, finite_values
 from trustax.run import Run, settings_of
 from trustax.settings import Registry
+from trustax.storage.atomic import write_atomic
 from trustax.storage.tensorboard import TensorBoardLogger
 
 
@@ -49,6 +50,21 @@ def scalars(record: Record) -> dict[str, float]:
     return found
 
 
+WANDB_ID, MLFLOW_ID = "wandb.id", "mlflow.id"
+"""Files in the run's folder with the id that the service has for the run, under which it is resumed."""
+
+
+def _stored_id(run_dir: Path | None, file: str, resume_at: int | None) -> str | None:
+    """The id under which a resumed run has been logged; None for a new run."""
+    if run_dir is None or resume_at is None or not (run_dir / file).is_file():
+        return None
+    return (run_dir / file).read_text(encoding="utf-8").strip()
+
+
+def _name(run: Run, run_dir: Path | None) -> str:
+    return f"{run.algorithm_name} on {run.env_id}" if run_dir is None else run_dir.name
+
+
 class WandbLogger:
     """Weights & Biases: one run of the project "trustax", or of `project`.
 
@@ -65,15 +81,17 @@ class WandbLogger:
             raise TrustaxError('wandb is not installed: pip install "trustax[wandb]"') from None
         import os
 
-        name = f"{run.algorithm_name} on {run.env_id}" if run_dir is None else run_dir.name
+        found = _stored_id(run_dir, WANDB_ID, resume_at)
         self._run = wandb.init(
             project=self._project or os.environ.get("WANDB_PROJECT", "trustax"),
-            name=name,
-            id=None if run_dir is None else "".join(c if c.isalnum() else "-" for c in run_dir.name),
-            resume=None if resume_at is None else "allow",
+            name=_name(run, run_dir),
+            id=found,
+            resume=None if found is None else "allow",
             config=settings_of(run, without=()),
             dir=None if run_dir is None else str(run_dir),
         )
+        if run_dir is not None:
+            write_atomic(run_dir / WANDB_ID, f"{self._run.id}\n")
 
     def log(self, record: Record) -> None:
         self._run.log(scalars(record), step=record[STEP])
@@ -106,10 +124,16 @@ class MLflowLogger:
         self._client = MlflowClient(tracking_uri=uri)
         found = self._client.get_experiment_by_name(self._experiment)
         experiment_id = found.experiment_id if found else self._client.create_experiment(self._experiment)
-        name = f"{run.algorithm_name} on {run.env_id}" if run_dir is None else run_dir.name
-        self._id = self._client.create_run(experiment_id, run_name=name).info.run_id
+        found_id = _stored_id(run_dir, MLFLOW_ID, resume_at)
+        if found_id is not None:
+            self._id = self._client.get_run(found_id).info.run_id
+            self._client.update_run(self._id, status="RUNNING")
+            return
+        self._id = self._client.create_run(experiment_id, run_name=_name(run, run_dir)).info.run_id
         for setting, value in settings_of(run, without=()).items():
             self._client.log_param(self._id, setting, value)
+        if run_dir is not None:
+            write_atomic(run_dir / MLFLOW_ID, f"{self._id}\n")
 
     def log(self, record: Record) -> None:
         for name, value in scalars(record).items():
@@ -136,10 +160,12 @@ def register_logger(name: str, logger: Callable[[], Logger]) -> None:
 class Loggers:
     """Several loggers as one. A logger that fails is disabled with a warning."""
 
-    def __init__(self, loggers: Sequence[Any] | None, run_dir: Path | None) -> None:
+    def __init__(self, loggers: Sequence[Any] | Any | None, run_dir: Path | None) -> None:
         self._run_dir = run_dir
         if loggers is None:
             loggers = [] if run_dir is None else ["tensorboard"]
+        if isinstance(loggers, str) or not isinstance(loggers, Iterable):
+            loggers = [loggers]
         self._loggers = [_make_logger(logger) for logger in loggers]
 
     def start(self, run: Run, resume_at: int | None) -> None:

@@ -78,7 +78,16 @@ class StoredRun:
         host = host_of(self._read(f"lease.{max(leases)}")) if leases else None  # None if that attempt has ended
         attempts = [number for number in _attempts(sizes) if f"attempt.{number}/{METRICS_FILE}" in sizes]
         name = f"attempt.{max(attempts, default=0)}/{METRICS_FILE}"
-        return (self._read(name, start=max(0, sizes[name] - TAIL)) or b"") if attempts else b"", host
+        return self._end(name, sizes[name]) if attempts else b"", host
+
+    def _end(self, name: str, size: int) -> bytes:
+        """The end of a file of lines that contains a whole line, however long."""
+        tail = TAIL
+        while True:
+            content = self._read(name, start=max(0, size - tail)) or b""
+            if content.count(b"\n") > 1 or tail >= size:
+                return content
+            tail *= 2
 
     def upload(self, source: Path, name: str) -> None:
         with self._errors("written"):

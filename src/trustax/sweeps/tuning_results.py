@@ -1,6 +1,7 @@
 """The result of tuning: the best settings as a file, a table of the best trials, and a picture of the study."""
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,7 +134,7 @@ def to_toml(value: Any) -> str:
         return f"[{', '.join(map(to_toml, value))}]"
     if isinstance(value, bool):
         return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 def _short(value: Any) -> str:

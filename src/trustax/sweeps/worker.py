@@ -176,11 +176,19 @@ def failure_of(job: Job, code: int, stderr: bytes) -> str | None:
 
 
 def last_record(folder: Path, tail: int = 65_536) -> Record | None:
-    """The newest complete record of a run, which another process may be writing; None if there is none."""
+    """The newest complete record of a run, which another process may be writing; None if there is none.
+
+    It is looked for in the last `tail` bytes; if a record is longer than that, in twice as many, and so on.
+    """
     try:
         with open_regular(folder / METRICS_FILE) as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - tail))
-            return newest_record(file.read())
+            size = file.seek(0, os.SEEK_END)
+            while True:
+                file.seek(max(0, size - tail))
+                record = newest_record(file.read())
+                if record is not None or tail >= size:
+                    return record
+                tail *= 2
     except OSError:
         return None
 
