@@ -576,6 +576,16 @@ def test_beta_max_adapts_to_the_divergence(target: float, before: float, after: 
 
 
 @pytest.mark.parametrize(
+    ("initial", "low", "bounds"),
+    [(10.0, 0.01, (0.1, 100)), (0.02, 0.01, (0.02, 100)), (1000.0, 0.01, (0.1, 1000)), (10.0, 1.0, (1, 100))],
+)
+def test_the_bounds_of_beta_max_contain_its_initial_value_and_not_less_than_beta_min(
+    initial: float, low: float, bounds: tuple[float, float]
+) -> None:
+    assert change(kl_cost_max=initial, kl_cost_min=low)._kl_cost_max_limits == pytest.approx(bounds)
+
+
+@pytest.mark.parametrize(
     ("batch_size", "growth", "expected"),
     [(8192, 1.0, 0.01), (32768, 1.0, 0.04), (2048, 1.0, 0.01), (32768, 0.5, 0.02), (32768, 0.0, 0.01)],
 )

@@ -186,6 +186,8 @@ class Sloppy(NamedTuple):
     reward: tuple[int, ...] = ()
     spec: EnvSpec = EnvSpec((1,), DiscreteActions(2))
     time_limit: int | None = 5
+    terminated: tuple[int, ...] = ()
+    extra: tuple[Any, ...] = ()
     quits: bool = False
 
     def reset(self, key: Any) -> Any:
@@ -195,7 +197,8 @@ class Sloppy(NamedTuple):
 
     def step(self, state: Any, action: Any) -> Any:
         left = (state["left"] - 1).astype(self.step_type)
-        return {"left": left}, jnp.ones(self.reward), (left == 0).astype(int)
+        terminated = jnp.full(self.terminated, left == 0).astype(int)
+        return {"left": left}, jnp.ones(self.reward), terminated, *self.extra
 
     def observe(self, state: Any) -> Any:
         return jnp.full(self.observation, state["left"])
@@ -210,6 +213,8 @@ class Sloppy(NamedTuple):
         ),
         ({"observation": (2,)}, "Sloppy.observe returns the shape (2,), but its spec declares (1,)"),
         ({"reward": (1,)}, "Sloppy.step must return a scalar reward, not an array of shape (1,)"),
+        ({"terminated": (1,)}, "Sloppy.step must return a scalar terminated, not an array of shape (1,)"),
+        ({"extra": (False, {})}, "Sloppy.step must return the 3 values state, reward and terminated, not 5 values"),
         ({"quits": True}, "Sloppy raised SystemExit: 0"),
     ],
 )

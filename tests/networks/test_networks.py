@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from trustax.errors import TrustaxError
 from trustax.networks import Architecture, Conv, Dense, Policy, can_convolve, flatten
 from trustax.ops.distributions import Categorical, DiagonalGaussian, MultiCategorical
 from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
@@ -160,6 +161,10 @@ def test_the_smallest_image_leaves_one_pixel() -> None:
     assert smallest.hidden.weight.shape == (32, 512)
     assert not can_convolve((3, 35, 36))
     assert not can_convolve((36, 35, 3))
+    small = EnvSpec((7, 7, 3), DISCRETE, "uint8")
+    with pytest.raises(TrustaxError, match=r"takes images of at least 36 pixels a side, not the shape \(7, 7, 3\)"):
+        Architecture(small).init(KEY)
+    assert Architecture(small, network="impala").init(KEY).batch(jnp.zeros((2, 7, 7, 3), jnp.uint8))[1].shape == (2,)
 
 
 def test_only_images_of_bytes_are_convolved() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from trustax.ops.adam import adam_init, adam_step
 from trustax.ops.minibatches import over_minibatches, shuffles
@@ -81,6 +82,13 @@ def test_mapping_over_seeds_changes_nothing() -> None:
     for seed in range(3):
         alone, _ = jax.jit(fit)(data[seed], keys[seed])
         np.testing.assert_allclose(together[seed], alone, rtol=1e-5, atol=1e-7)
+
+
+def test_large_permutations_do_not_keep_neighbors_in_order() -> None:
+    size = 2**20 + 1
+    (order,) = np.asarray(shuffles(jax.random.key(0), 1, size))
+    np.testing.assert_array_equal(np.sort(order), np.arange(size))
+    assert np.mean(order[1:].astype(int) > order[:-1]) == pytest.approx(0.5, abs=0.01)
 
 
 def test_all_permutations_are_equally_likely() -> None:

@@ -75,3 +75,11 @@ def test_unrolled_loops_as_on_a_gpu_learn_the_same(algorithm: Any, monkeypatch: 
     monkeypatch.setattr("trustax.runtime.collect.unroll_steps", lambda on_cpu, on_gpu: 6)
     # One step of Adam is 3e-4 long; two programs that round differently stay far closer.
     np.testing.assert_allclose(parameters(), expected, rtol=1e-4, atol=3e-5)
+
+
+def test_a_platform_that_jax_cannot_use_is_reported_in_one_line() -> None:
+    program = "import trustax as tx; tx.train('ppo', 'CartPole-v1', total_timesteps=8192)"
+    environment = os.environ | {"JAX_PLATFORMS": "tpu"}
+    ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert "TrustaxError: JAX cannot use JAX_PLATFORMS=tpu" in ended.stderr.splitlines()[-1]

@@ -51,7 +51,7 @@ class ACKTR(NetworkSettings):
     """Momentum of the steps; a new direction enters with learning_rate * (1 - momentum)."""
     kl_target: PerLearner = setting(0.01, minimum=0)
     """Trust region of a step (δ): 0.01 in the tables of the MCPO paper, 0.001 in widely used code."""
-    damping: PerLearner = setting(0.01, minimum=0)
+    damping: PerLearner = setting(0.01, minimum=1e-8)
     """Added to the eigenvalues of the Fisher information (λ)."""
     statistics_decay: PerLearner = setting(0.99, minimum=0, maximum=1)
     """Decay of the running averages of the Kronecker factors, per iteration."""

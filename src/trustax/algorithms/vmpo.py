@@ -61,7 +61,7 @@ class VMPO(FirstOrder):
 
     initial_kl_cost: PerLearner = setting(1.0, minimum=0)
     """Weight of the KL divergence at the start (α₀)."""
-    initial_temperature: PerLearner = setting(1.0, minimum=0)
+    initial_temperature: PerLearner = setting(1.0, minimum=SMALLEST_DUAL)
     """Temperature of the weights at the start (η₀)."""
     kl_target: PerLearner = setting(0.1, minimum=0)
     """The KL divergence between old and new policy that α adapts to (ε_α)."""

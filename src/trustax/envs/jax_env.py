@@ -90,7 +90,11 @@ def _validate(definition: JaxEnv) -> None:
     name, spec = type(definition).__name__, definition.spec
     zeros = jnp.zeros(spec.actions.shape, jnp.float32 if isinstance(spec.actions, BoxActions) else jnp.int32)
     state = jax.eval_shape(definition.reset, jax.random.key(0))
-    next_state, reward, _ = jax.eval_shape(definition.step, state, spec.actions.for_environment(zeros))
+    returned = jax.eval_shape(definition.step, state, spec.actions.for_environment(zeros))
+    if not isinstance(returned, tuple) or len(returned) != 3:
+        number = f"{len(returned)} values" if isinstance(returned, tuple) else f"a {type(returned).__name__}"
+        raise TrustaxError(f"{name}.step must return the 3 values state, reward and terminated, not {number}")
+    next_state, reward, terminated = returned
     if (before := _describe_arrays(state)) != (after := _describe_arrays(next_state)):
         differing = [
             f"{old} from reset, {new} from step" for old, new in zip(before, after, strict=False) if old != new
@@ -104,8 +108,9 @@ def _validate(definition: JaxEnv) -> None:
         raise TrustaxError(
             f"{name}.observe returns the shape {observation.shape}, but its spec declares {spec.observation_shape}"
         )
-    if reward.shape != ():
-        raise TrustaxError(f"{name}.step must return a scalar reward, not an array of shape {reward.shape}")
+    for what, scalar in (("reward", reward), ("terminated", terminated)):
+        if scalar.shape != ():
+            raise TrustaxError(f"{name}.step must return a scalar {what}, not an array of shape {scalar.shape}")
 
 
 def _describe_arrays(state: Any) -> list[str]:

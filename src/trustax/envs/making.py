@@ -5,6 +5,7 @@ them leads to JAX.
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -41,12 +42,16 @@ def name_of(env: str | Callable[[], gymnasium.Env]) -> str:
 
 def make_copies(env: str | Callable[[], gymnasium.Env], count: int) -> list[gymnasium.Env]:
     """Make `count` environments of an id or with a callable."""
-    copies, name = [], name_of(env)
-    for index in range(count):
-        with failures_of(index, "making it"):
-            # Gymnasium's environment checker is meant for authors and takes time: once is enough.
-            unchecked = None if index == 0 else True
-            copies.append(registered(env, disable_env_checker=unchecked) if isinstance(env, str) else env())
+    copies, name = list[gymnasium.Env](), name_of(env)
+    with ExitStack() as made:  # closes the first copies if a later one fails
+        for index in range(count):
+            with failures_of(index, "making it"):
+                # Gymnasium's environment checker is meant for authors and takes time: once is enough.
+                unchecked = None if index == 0 else True
+                copies.append(registered(env, disable_env_checker=unchecked) if isinstance(env, str) else env())
+            if hasattr(copies[-1], "close"):
+                made.callback(copies[-1].close)
+        made.pop_all()
     for copy in copies:
         if not isinstance(copy, gymnasium.Env):
             raise TrustaxError(f"{name} must return a gymnasium.Env, not {type(copy).__name__}")

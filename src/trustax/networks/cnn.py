@@ -30,6 +30,11 @@ def nature(
 ) -> "ImageActorCritic":
     """The network `nature`, with the widths of the literature; `hidden_sizes` has no effect."""
     require_images("nature", spec)
+    if not can_convolve(spec.observation_shape):
+        raise TrustaxError(
+            f"the network 'nature' takes images of at least {SMALLEST_SIDE} pixels a side, not the shape "
+            f"{spec.observation_shape}; choose 'impala', or let the environment return floats"
+        )
     first, second, third, *heads = jax.random.split(key, 6)
     torso = (
         Conv.init(first, num_channels(spec), 32, size=8, stride=4),

@@ -11,6 +11,8 @@ from trustax.ops.metrics import MetricRow
 from trustax.ops.transforms import device_key, unroll_steps
 from trustax.types import Metrics
 
+LARGEST_SORTED = 2**20
+"""Larger permutations would have fewer than 12 random bits."""
 Carry = TypeVar("Carry")
 Batch = TypeVar("Batch")
 
@@ -19,12 +21,14 @@ def shuffles(key: Key[Array, ""], count: int, size: int) -> UInt32[Array, "count
     """`count` random permutations of the numbers below `size`.
 
     Each permutation is one sort of random numbers that carry an index in their low bits. This takes an eighth of the
-    time of `jax.random.permutation`, which sorts pairs, and twice. Numbers whose random bits are equal (64 pairs in
-    8192 numbers) keep their order.
+    time of `jax.random.permutation`, which sorts pairs, and twice. Numbers whose random bits are equal keep their
+    order: 64 pairs in 8192 numbers, and more in larger permutations, because their indices leave fewer random bits.
 
     >>> [sorted(order) for order in shuffles(jax.random.key(0), 2, 5).tolist()]
     [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
     """
+    if size > LARGEST_SORTED:
+        return jax.vmap(lambda one: jax.random.permutation(one, size))(jax.random.split(key, count)).astype(jnp.uint32)
     low_bits = jnp.uint32((1 << (size - 1).bit_length()) - 1)
     random_bits = jax.random.bits(key, (count, size))
     return jnp.sort((random_bits & ~low_bits) | jnp.arange(size, dtype=jnp.uint32)[None]) & low_bits

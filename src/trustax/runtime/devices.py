@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
+from trustax.errors import TrustaxError
 from trustax.runtime.compilation import cache_compilations, compiler_options
 from trustax.runtime.cores import available_cores
 
@@ -33,15 +34,32 @@ def use_cores(num_seeds: int) -> None:
     except RuntimeError:  # JAX has started
         return
     with _environment_variable("NPROC", "1"):
+        require_backend()
+
+
+def require_backend() -> None:
+    """Start JAX; raise an error if the platform that the user has chosen cannot be used."""
+    try:
         jax.devices()
+    except (RuntimeError, AssertionError) as error:
+        platforms = jax.config.values["jax_platforms"]
+        if not platforms:
+            raise
+        reason = " ".join(str(error).split()).partition(" (set JAX_PLATFORMS")[0][:200]
+        raise TrustaxError(
+            f"JAX cannot use JAX_PLATFORMS={platforms}{reason and f' ({reason})'}; "
+            "install JAX for this platform, or unset the variable"
+        ) from error
 
 
 @contextmanager
 def _environment_variable(name: str, value: str) -> Iterator[None]:
     """Set an environment variable temporarily, so that processes started later do not inherit it."""
     os.environ[name] = value
-    yield
-    del os.environ[name]
+    try:
+        yield
+    finally:
+        del os.environ[name]
 
 
 def configure_devices(num_seeds: int, large_network: bool = False) -> None:
@@ -52,6 +70,7 @@ def configure_devices(num_seeds: int, large_network: bool = False) -> None:
     cache_compilations()
     if not large_network:
         use_cores(num_seeds)
+    require_backend()
 
 
 class Placement:

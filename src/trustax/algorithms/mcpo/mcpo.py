@@ -38,7 +38,7 @@ from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 KL_COST_MAX_LIMITS = 0.1, 100.0
-"""Bounds of an adaptive β_max."""
+"""Bounds of an adaptive β_max, unless it starts outside of them."""
 LARGE_MINIBATCH = 1024
 """With at least this many samples, β switches at every minibatch (`switch_every="auto"`)."""
 KL_TARGET_BATCH_SIZE = 8192
@@ -139,7 +139,8 @@ class MCPO(FirstOrder):
         metrics |= batch_metrics(self, batch, progress)
         if self._adapts_kl_cost_max:
             metrics |= {"mcpo/beta_max": state.kl_cost}
-            kl_cost = jnp.clip(self._adapt_kl_cost(state, batch, self._kl_cost_max_target(batch)), *KL_COST_MAX_LIMITS)
+            kl_cost = self._adapt_kl_cost(state, batch, self._kl_cost_max_target(batch))
+            kl_cost = jnp.clip(kl_cost, *self._kl_cost_max_limits)
             if state.advantage_precision is not None:  # without a reward, a small KL is no reason to lower β_max
                 kl_cost = jnp.where(rewarded, kl_cost, jnp.maximum(kl_cost, state.kl_cost))
             state = eqx.tree_at(lambda s: s.kl_cost, state, kl_cost)
@@ -150,6 +151,12 @@ class MCPO(FirstOrder):
     @property
     def _adapts_kl_cost_max(self) -> bool:
         return self.kl_cost_rule == "switching" and self.kl_cost_max_target > 0
+
+    @property
+    def _kl_cost_max_limits(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """The bounds of an adaptive β_max, which contain its initial value; the lower one is not below β_min."""
+        low, high = KL_COST_MAX_LIMITS
+        return jnp.maximum(jnp.minimum(low, self.kl_cost_max), self.kl_cost_min), jnp.maximum(high, self.kl_cost_max)
 
     def _kl_cost_max_target(self, batch: Batch) -> Float[Array, ""] | float:
         """The KL target of an iteration.
