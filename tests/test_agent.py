@@ -234,6 +234,22 @@ def test_an_agent_is_evaluated_on_the_environment_that_trained_it(tmp_path: Path
             tx.evaluate(tx.Agent(agent.policy, env_id=env_id))
 
 
+def test_an_evaluation_says_what_it_takes_and_ends(tmp_path: Path) -> None:
+    result = trained("CartPole-v1")
+    with pytest.raises(
+        tx.TrustaxError, match=r"evaluate takes an agent, such as result.agent\(learner=0\), not a Result"
+    ):
+        tx.evaluate(result)  # type: ignore[arg-type]
+    with pytest.raises(
+        tx.TrustaxError, match="an episode has not ended after 5 steps; give the environment a time limit"
+    ):
+        tx.evaluate(result.agent(), max_episode_steps=5)
+    with pytest.raises(tx.TrustaxError, match=r"predict takes an observation: observation, info = env.reset\(\)"):
+        result.agent().predict((np.zeros(4), {}))
+    with pytest.raises(tx.TrustaxError, match="is neither the folder of a run nor that of an agent"):
+        tx.load(tmp_path)
+
+
 def test_an_agent_is_not_evaluated_on_other_observations() -> None:
     with pytest.raises(tx.TrustaxError, match=r"observations of shape \(4,\) .* but Pendulum-v1 has .* \(3,\)"):
         tx.evaluate(trained("CartPole-v1").agent(), "Pendulum-v1")

@@ -127,6 +127,8 @@ class Agent:
         try:
             return np.asarray(observation, self.spec.observation_dtype)
         except (TypeError, ValueError) as error:
+            if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict):
+                raise TrustaxError("predict takes an observation: observation, info = env.reset()") from error
             raise TrustaxError(
                 f"an observation must be an array of shape {self.spec.observation_shape}, not a "
                 f"{type(observation).__name__}; gymnasium.wrappers.FlattenObservation makes one"

@@ -16,9 +16,12 @@ def similar_or_all(name: str, known: Iterable[str], count: int = 3, cutoff: floa
 
     >>> similar_or_all("hoper", ["hopper", "ant"])
     'did you mean hopper?'
+    >>> similar_or_all("PPO", ["trgppo", "ppo"], count=1)
+    'did you mean ppo?'
     """
     known = list(known)
-    similar = difflib.get_close_matches(name, known, n=count, cutoff=cutoff)
+    lower = {one.lower(): one for one in known}
+    similar = [lower[one] for one in difflib.get_close_matches(name.lower(), lower, n=count, cutoff=cutoff)]
     return f"did you mean {' or '.join(similar)}?" if similar else f"choose one of {', '.join(known)}"
 
 
@@ -54,9 +57,17 @@ OTHER_NAMES = {
 NOTES = {
     "num_minibatches": "a minibatch holds num_envs * horizon / num_minibatches samples",
     "value_cost": "Stable-Baselines3's 0.5 is 1.0 here, because the loss has a factor 1/2",
+    "quiet": "verbose=0 is quiet=True",
     "run_dir": "TensorBoard events are written there",
 }
 """What to know about a setting that differs from the one it replaces."""
+NOT_HERE = {
+    "target_kl": "there is no early stop by KL; KLAdaptive, MCPO and TRPO limit the divergence",
+    "env_kwargs": "pass a function that makes the environment: lambda: gymnasium.make(id, **env_kwargs)",
+    "device": "JAX chooses it: set JAX_PLATFORMS=cpu for the CPU",
+    "use_sde": "state-dependent exploration is not supported",
+}
+"""What to do instead of a setting of another library that has no counterpart."""
 
 
 def suggestion(name: str, known: Iterable[str], elsewhere: Iterable[str] = (), where: str = "") -> str:
@@ -68,7 +79,7 @@ def suggestion(name: str, known: Iterable[str], elsewhere: Iterable[str] = (), w
     known, elsewhere = list(known), set(elsewhere)
     ours = OTHER_NAMES.get(name, name)
     if ours not in known and ours not in elsewhere:
-        return similar_or_all(name, known)
+        return NOT_HERE.get(name) or similar_or_all(name, known)
     place = "" if ours in known else where
     note = f": {NOTES[ours]}" if ours in NOTES and ours != name else ""
     return f"it is {place}" if ours == name else f"here it is called {ours}{place and f', {place}'}{note}"

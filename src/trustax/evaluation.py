@@ -37,13 +37,17 @@ def evaluate(
     deterministic: bool = True,
     seed: int = 0,
     max_envs: int = 16,
+    max_episode_steps: int = 1_000_000,
 ) -> EvaluationResult:
     """Run complete episodes and return their returns and lengths.
 
     Without `env`, the environment is the one that the agent was trained on, if the agent knows its id.
-    Every environment runs a fixed number of episodes: taking those that finish first would favor short ones.
+    Every environment runs a fixed number of episodes: taking those that finish first would favor short ones. An episode
+    of more than `max_episode_steps` is an error: without a time limit, it may never end.
     """
-    env = _environment_of(agent) if env is None else env
+    if not isinstance(agent, Agent):
+        raise TrustaxError(f"evaluate takes an agent, such as result.agent(learner=0), not a {type(agent).__name__}")
+    env = environment_of_agent(agent) if env is None else env
     if num_episodes < 1:
         raise TrustaxError(f"num_episodes must be at least 1, not {num_episodes}")
     num_envs = min(num_episodes, max_envs)
@@ -61,6 +65,11 @@ def evaluate(
             reward = timestep.reward if timestep.raw_reward is None else timestep.raw_reward
             episode_return = episode_return + reward[0]
             length = length + ~ended
+            if length.max() > max_episode_steps:
+                raise TrustaxError(
+                    f"an episode has not ended after {max_episode_steps:,} steps; give the environment a time limit "
+                    "(gymnasium.wrappers.TimeLimit), or raise max_episode_steps"
+                )
             ended = (timestep.terminated | timestep.truncated)[0]
             game_over = ended if timestep.game_over is None else timestep.game_over[0]
             for i in np.flatnonzero(game_over):
@@ -77,7 +86,7 @@ def evaluate(
     return EvaluationResult(np.array(returns), np.array(lengths), np.array(successes, bool) if reported else None)
 
 
-def _environment_of(agent: Agent) -> str:
+def environment_of_agent(agent: Agent) -> str:
     """The id of the environment that trained the agent; an id in a file must not cause the import of a module."""
     env_id = agent.env_id
     if env_id is None:

@@ -14,7 +14,7 @@ from trustax.envs.workers import Workers
 from trustax.errors import TrustaxError, refuse_unknown
 from trustax.ops.metrics import RETURN, STEP, Record, finite_values
 from trustax.run import Run
-from trustax.runtime.callbacks import Callback, Callbacks
+from trustax.runtime.callbacks import Callback, Callbacks, callback_from_text
 from trustax.runtime.distributed import Distributed, Group
 from trustax.runtime.iteration import Iteration
 from trustax.runtime.loop import TrainingLoop
@@ -143,8 +143,8 @@ def train(
         checkpoint_seconds: seconds between checkpoints.
         quiet: do not show progress.
         callbacks: one or several callables `f(iteration)`, or objects with any of `on_start`, `on_iteration`,
-            `on_checkpoint` and `on_end`. If one returns True after an iteration, the run is saved and stops; it can be
-            resumed.
+            `on_checkpoint` and `on_end`, or texts as on the command line, such as "evaluate:interval=5". If one returns
+            True after an iteration, the run is saved and stops; it can be resumed.
         loggers: names of loggers, or objects; by default TensorBoard if there is a `run_dir`.
         num_workers: processes that step Gymnasium environments in parallel, with the same results; 0 means none.
         worker_timeout: seconds after which a worker process that does not answer counts as failed.
@@ -167,7 +167,8 @@ def train(
         "start_from": _as_text(start_from),
     }
     run = _make_run(algorithm, env, settings, unknown)
-    hooks = Callbacks(callbacks if isinstance(callbacks, Iterable) else [callbacks])
+    several = callbacks if isinstance(callbacks, Iterable) and not isinstance(callbacks, str) else [callbacks]
+    hooks = Callbacks(callback_from_text(one) if isinstance(one, str) else one for one in several)
     with TrainingLoop(
         run,
         env,

@@ -47,6 +47,11 @@ def test_a_run_is_trained_evaluated_plotted_and_resumed(tmp_path: Path, capsys: 
     assert (code, out.strip()) == (0, str(picture))
     assert picture.stat().st_size > 0
 
+    agent = tmp_path / "one.agent"
+    trustax.load(folder).save(agent)
+    code, out, _ = run(f"evaluate {agent} --num-episodes 2", capsys)
+    assert (code, "over 2 episodes" in out) == (0, True)
+
     policy = tmp_path / "policy.onnx"
     code, out, _ = run(f"export {folder} --learner 1 --output {policy}", capsys)
     assert (code, out.strip()) == (0, str(policy))
@@ -151,7 +156,7 @@ def test_every_public_name_can_be_imported_lazily() -> None:
         ("train mcpo --env-id gymnasium:MountainCar-v0 --run-dir /proc/run", "/proc/run cannot be written"),
         ("check CartPool-v1", "there is no environment 'CartPool-v1'; did you mean CartPole-v1"),
         ("check", "ENV is missing: an id, with an engine"),
-        ("evaluate", "RUN is missing: the folder of the run; see trustax evaluate --help"),
+        ("evaluate", "RUN is missing: the folder of the run or of the agent; see trustax evaluate --help"),
         ("evaluate nowhere", "there is no run at nowhere"),
         ("export nowhere", "there is no agent at nowhere"),
         ("evaluate runs --num-episodes few", "--num-episodes must be a whole number, not 'few'"),

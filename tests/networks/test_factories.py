@@ -153,6 +153,16 @@ def test_a_setting_that_a_network_does_not_have_is_refused(registered: str) -> N
         tx.Run(algorithm=tx.PPO(network="naturee"), env_id="CartPole-v1")
 
 
+def test_a_network_with_other_outputs_is_refused(registered: str) -> None:
+    def wider(key: Any, spec: EnvSpec) -> Any:
+        return mine(key, EnvSpec(spec.observation_shape, tx.DiscreteActions(7)))
+
+    tx.register_network("mine", wider)
+    message = r"'mine' returns Categorical \(7,\), but the environment's actions need Categorical \(4,\)"
+    with pytest.raises(tx.TrustaxError, match=message):
+        Architecture(VECTOR, network="mine").unflatten(jnp.zeros(16))
+
+
 def test_an_object_that_is_not_a_network_is_refused(registered: str) -> None:
     tx.register_network("half", lambda key, spec: Dense.init(key, 3, 4, gain=1.0))
     tx.register_network("whole-numbers", lambda key, spec: eqx.nn.Lambda(jnp.arange(3)))

@@ -236,6 +236,11 @@ def test_callbacks_have_names_on_the_command_line() -> None:
         tx.TrustaxError, match="a callback must be a function of an iteration or have one of the methods"
     ):
         Callbacks([3])
+    with pytest.raises(tx.TrustaxError, match=r"a callback must be an object, not a class: StopAtReturn\(...\)"):
+        Callbacks([tx.StopAtReturn])
+    with pytest.raises(tx.TrustaxError, match=r"keyword arguments only, such as StopAtReturn\(value=475\)"):
+        tx.StopAtReturn(475)
+    assert len(tx.train(RUN, quiet=True, callbacks="stop-at-return:value=0").records) < 4
 
 
 def test_an_error_of_a_callback_loses_nothing(tmp_path: Path) -> None:

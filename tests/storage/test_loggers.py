@@ -2,6 +2,7 @@
 
 import json
 import struct
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,12 @@ def test_wandb_writes_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "other" / tmp_path.name).mkdir(parents=True)
     logged("wandb", tmp_path / "other" / tmp_path.name)  # a folder with the same name
     assert (tmp_path / "other" / tmp_path.name / "wandb.id").read_text() != first
+
+
+def test_a_logger_whose_package_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(tx.TrustaxError, match="wandb is not installed"):
+        logged("wandb", None)
 
 
 def test_scalars_are_plain_numbers() -> None:

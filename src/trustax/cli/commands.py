@@ -14,7 +14,7 @@ from trustax.cli.optional import OptionalFloat, OptionalPath, OptionalStr
 from trustax.envs.check import check, report
 from trustax.envs.engines import imports_module
 from trustax.errors import TrustaxError
-from trustax.evaluation import evaluate
+from trustax.evaluation import environment_of_agent, evaluate
 from trustax.plotting.labels import run_labels
 from trustax.plotting.record import record
 from trustax.run import RUN_FILE, Run, read_run
@@ -27,10 +27,10 @@ Folders = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metava
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Evaluate the agents of a run, without learning."""
+    """Evaluate the agents of a run, or a saved agent, without learning."""
 
     run_dir: Folder
-    """The folder of the run."""
+    """The folder of the run or of the agent."""
     num_episodes: int = 10
     """Number of episodes per learner."""
     stochastic: bool = False
@@ -41,6 +41,9 @@ class Evaluate:
     """The seed of the environments."""
 
     def __call__(self) -> None:
+        if self.run_dir.exists() and not (self.run_dir / RUN_FILE).exists():
+            print(evaluate(load(self.run_dir), self.env_id, self.num_episodes, not self.stochastic, self.seed))
+            return
         run = read_run(self.run_dir)
         env_id = environment_of(run, self.env_id)
         table = Table("seed", "return", "± std", "length")
@@ -138,12 +141,16 @@ class Record:
     """The seed of the environment."""
 
     def __call__(self) -> None:
-        run = read_run(self.run_dir)
-        env_id = environment_of(run, self.env_id)
+        agent = load(self.run_dir, self.learner)
+        is_run = (self.run_dir / RUN_FILE).exists()
+        if is_run:
+            env_id = environment_of(read_run(self.run_dir), self.env_id)
+        else:
+            env_id = self.env_id or environment_of_agent(agent)
         recording = record(
-            load(self.run_dir, self.learner),
+            agent,
             env_id,
-            self.output or self.run_dir / "recording.gif",
+            self.output or (self.run_dir if is_run else Path()) / "recording.gif",
             self.num_episodes,
             self.max_steps,
             not self.stochastic,

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import tyro
 
-from trustax.errors import OTHER_NAMES, TrustaxError
+from trustax.errors import NOT_HERE, NOTES, OTHER_NAMES, TrustaxError
 
 KINDS: dict[Any, str] = {
     int: "a whole number",
@@ -60,9 +60,12 @@ def hint(option: str, known: Sequence[str], otherwise: str) -> str:
     >>> hint("--n-steps", ["--horizon", "--num-seeds"], "see --help")
     'here it is called --horizon'
     """
-    ours = flag(OTHER_NAMES.get(option.lstrip("-").replace("-", "_"), ""))
-    if ours in known:
-        return f"here it is called {ours}"
+    name = option.lstrip("-").replace("-", "_")
+    ours = OTHER_NAMES.get(name, "")
+    if flag(ours) in known:
+        return f"here it is called {flag(ours)}" + (f": {NOTES[ours]}" if ours in NOTES else "")
+    if name in NOT_HERE:
+        return NOT_HERE[name]
     similar = difflib.get_close_matches(option, known, n=1)
     return f"did you mean {similar[0]}?" if similar else otherwise
 

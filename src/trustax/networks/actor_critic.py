@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, Shaped
 
 from trustax.errors import TrustaxError
-from trustax.networks.layers import default_log_std
+from trustax.networks.layers import action_distribution, default_log_std
 from trustax.networks.registry import build, factory_of
 from trustax.ops.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
 from trustax.types import EnvSpec
@@ -130,6 +130,19 @@ def _require_network(architecture: Architecture, network: Any, leaves: list[jax.
     seen = jax.ShapeDtypeStruct(spec.observation_shape, spec.observation_dtype)
     output = eqx.filter_eval_shape(lambda network, x: network(x), network, seen)
     match output:
-        case (Categorical() | MultiCategorical() | DiagonalGaussian(), jax.ShapeDtypeStruct(shape=())):
+        case (Categorical() | MultiCategorical() | DiagonalGaussian() as found, jax.ShapeDtypeStruct(shape=())):
+            outputs = jax.ShapeDtypeStruct((spec.actions.num_outputs,), jnp.float32)
+            needed = jax.eval_shape(lambda x: action_distribution(spec.actions, x, x), outputs)
+            if _described(found) != _described(needed):
+                raise TrustaxError(
+                    f"the network {name!r} returns {_described(found)}, but the environment's actions need "
+                    f"{_described(needed)}"
+                )
             return
     raise TrustaxError(f"the network {name!r} must return a distribution and a value without axes, not {output}")
+
+
+def _described(distribution: Distribution) -> str:
+    """The kind of a distribution and the shapes of its arrays: Categorical (4,)."""
+    shapes = [str(leaf.shape) for leaf in jax.tree.leaves(distribution)]
+    return " ".join([type(distribution).__name__, *shapes])

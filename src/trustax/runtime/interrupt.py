@@ -42,7 +42,7 @@ class InterruptGuard:
         self.requested = True
         self._restore()
         with contextlib.suppress(OSError):  # stderr may be closed
-            os.write(sys.stderr.fileno(), b"\nSaving, then stopping; press Ctrl-C again to quit now.\n")
+            os.write(sys.stderr.fileno(), b"\nStopping after this iteration; press Ctrl-C again to quit now.\n")
 
     def _restore(self) -> None:
         for number, handler in self._previous.items():

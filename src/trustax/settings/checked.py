@@ -29,6 +29,9 @@ class CheckedSettings:
 
     def __new__(cls, *positional: Any, **settings: Any) -> Any:
         known = getattr(cls, "__dataclass_fields__", {})
+        if positional and not isinstance(positional[0], str):
+            example = f"{next(iter(known), 'setting')}={positional[0]!r}"
+            raise TrustaxError(f"{cls.__name__} takes keyword arguments only, such as {cls.__name__}({example})")
         if positional:
             raise TrustaxError(
                 f"{cls.__name__} takes keyword arguments only; the environment is an argument of train: "

@@ -14,7 +14,7 @@ from trustax.runtime.state import RunState, template_of
 from trustax.storage import pytree
 from trustax.storage.history import newest_sound_or_raise
 from trustax.storage.hub import downloaded, is_address
-from trustax.storage.manifest import CheckpointError, number_of_rows, read_manifest
+from trustax.storage.manifest import MANIFEST, CheckpointError, number_of_rows, read_manifest
 from trustax.storage.mirror import local_copy
 from trustax.storage.specs import spec_from_json
 from trustax.storage.zoo.stored import SCHEME, entry
@@ -39,6 +39,8 @@ def load(path: Path | str, learner: int = 0, policy: str = "policy") -> Agent:
     if not folder.exists():
         raise TrustaxError(f"there is no agent at {folder}")
     if not (folder / RUN_FILE).exists():
+        if not (pytree.folder_or_backup(folder) / MANIFEST).exists():
+            raise TrustaxError(f"{folder} is neither the folder of a run nor that of an agent")
         return load_agent(folder)
     return _load_from_run(folder, learner, policy)
 

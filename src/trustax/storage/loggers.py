@@ -182,6 +182,8 @@ class Loggers:
         for logger in list(self._loggers):
             try:
                 call(logger)
+            except TrustaxError:  # an error of the user, such as a package that is not installed
+                raise
             except Exception as error:
                 self._loggers.remove(logger)
                 reason = " ".join(str(error).split())[:200] or type(error).__name__

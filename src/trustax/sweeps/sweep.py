@@ -41,6 +41,11 @@ def sweep(
         settings: settings of `Run` and of the algorithms; a list gives several values to combine, for example
             `memory_size=[5, 10, 40]`. A setting applies to the methods that have it.
     """
+    if isinstance(env_ids, type) or not isinstance(env_ids, Iterable):
+        raise TrustaxError(
+            f"sweep takes ids of environments, because its runs have processes of their own, not {env_ids!r}; "
+            "register it, and write my_module:Mine-v0"
+        )
     grid = Grid(named_methods(methods), [env_ids] if isinstance(env_ids, str) else list(env_ids), _as_lists(settings))
     console = Console(stderr=True, quiet=quiet)
     return run_grid(grid, folder, make_engine(engine) if isinstance(engine, str) else engine, console)

@@ -51,6 +51,8 @@ class Callbacks:
     def __init__(self, callbacks: Iterable[Callback]) -> None:
         self._callbacks = list(callbacks)
         for callback in self._callbacks:
+            if isinstance(callback, type):
+                raise TrustaxError(f"a callback must be an object, not a class: {callback.__name__}(...)")
             if not callable(callback) and not any(hasattr(callback, hook) for hook in HOOKS):
                 raise TrustaxError(
                     f"a callback must be a function of an iteration or have one of the methods {', '.join(HOOKS)}; "
