@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from trustax.errors import TrustaxError
     from trustax.evaluation import EvaluationResult, evaluate
     from trustax.networks import register_network
+    from trustax.plotting.record import record
     from trustax.run import Run
     from trustax.runtime.callbacks import (
         Callback,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from trustax.runtime.iteration import Iteration
     from trustax.settings import PerLearner, setting
     from trustax.storage import zoo as zoo
+    from trustax.storage.journal import read_records
     from trustax.storage.loading import load
     from trustax.storage.loggers import Logger, register_logger
     from trustax.sweeps.ranges import Range
@@ -97,6 +99,8 @@ __all__ = [
     "iterations",
     "load",
     "make",
+    "read_records",
+    "record",
     "register_algorithm",
     "register_callback",
     "register_engine",
@@ -116,6 +120,7 @@ _NAMES = {
     "trustax.errors": "TrustaxError",
     "trustax.evaluation": "EvaluationResult evaluate",
     "trustax.networks": "register_network",
+    "trustax.plotting.record": "record",
     "trustax.run": "Run",
     "trustax.runtime.callbacks": "Callback Evaluate KeepAgents PrintProgress StopAtReturn StopWithoutProgress "
     "register_callback",
@@ -123,6 +128,7 @@ _NAMES = {
     "trustax.runtime.interrupt": "Interrupted",
     "trustax.runtime.iteration": "Iteration",
     "trustax.settings": "PerLearner setting",
+    "trustax.storage.journal": "read_records",
     "trustax.storage.loggers": "Logger register_logger",
     "trustax.storage.loading": "load",
     "trustax.sweeps.ranges": "Range",

@@ -19,6 +19,8 @@ from trustax.ops.metrics import RETURN, STEP
 
 SECONDS_BETWEEN_LINES = 10.0
 RATE_WINDOW_SECONDS = 30.0
+WIDE = 100
+"""In a terminal with fewer columns, the bar is short and the rate is not shown."""
 
 
 class Terminal:
@@ -113,7 +115,10 @@ class Terminal:
 
     def _refresh(self) -> None:
         if self._bar:
-            self._bar.update(self._task, completed=self._done, total=self._total, **self._status())
+            status = self._status()
+            if self._console.width < WIDE:
+                status["steps"] = status["steps"].removesuffix(" steps")
+            self._bar.update(self._task, completed=self._done, total=self._total, **status)
 
     def _summary(self, finished: bool) -> str:
         if self._initial >= self._total:
@@ -133,12 +138,15 @@ class Terminal:
 
 
 def _progress_bar(console: Console) -> Progress:
+    is_wide = console.width >= WIDE
+    rate = [TextColumn("{task.fields[rate]}", style="dim", markup=False)] if is_wide else []
+    bar_width = None if is_wide else 10
     # Without markup, so that brackets in a title are shown literally.
     return Progress(
         TextColumn("{task.description}", style="bold cyan", markup=False),
-        BarColumn(bar_width=None, complete_style="cyan", finished_style="green", pulse_style="cyan"),
+        BarColumn(bar_width=bar_width, complete_style="cyan", finished_style="green", pulse_style="cyan"),
         TextColumn("{task.fields[steps]}", style="default", markup=False),
-        TextColumn("{task.fields[rate]}", style="dim", markup=False),
+        *rate,
         TextColumn("{task.fields[returns]}", style="bold", markup=False),
         TextColumn("{task.fields[left]}", style="dim", markup=False),
         console=console,

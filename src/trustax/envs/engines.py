@@ -157,9 +157,10 @@ def resolve(env: Environment) -> tuple[Engine, Any]:
     if callable(env):
         return GYMNASIUM, env
     if isinstance(env, gymnasium.Env):
+        made = f"{type(env.unwrapped).__name__}()" if env.spec is None else f"gymnasium.make({env.spec.id!r})"
         raise TrustaxError(
-            f"training needs several copies of an environment, so pass a function that makes one, for example "
-            f"lambda: {type(env.unwrapped).__name__}(), not the environment itself"
+            "training needs several copies of an environment, so pass a function that makes one, for example "
+            f"lambda: {made}, not the environment itself"
         )
     name = type(env).__name__
     missing = [member for member in ("spec", "time_limit", "reset", "step", "observe") if not hasattr(env, member)]
