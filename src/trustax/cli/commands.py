@@ -18,6 +18,7 @@ from trustax.evaluation import environment_of_agent, evaluate
 from trustax.plotting.labels import run_labels
 from trustax.plotting.record import record
 from trustax.run import RUN_FILE, Run, read_run
+from trustax.settings import per_learner_values
 from trustax.storage.journal import read_records
 from trustax.storage.loading import load
 
@@ -46,21 +47,24 @@ class Evaluate:
             return
         run = read_run(self.run_dir)
         env_id = environment_of(run, self.env_id)
-        table = Table("seed", "return", "± std", "length")
+        values = per_learner_values(run.algorithm)
+        headings = ["learner", "seed", *values, "return", "± std", "length"]
+        table = Table(*headings)
         means = []
         for learner, seed in enumerate(run.seeds):
             agent = load(self.run_dir, learner)
             result = evaluate(agent, env_id, self.num_episodes, not self.stochastic, self.seed)
             means.append(result.returns.mean())
-            cells = [f"{result.returns.mean():.2f}", f"{result.returns.std():.2f}", f"{result.lengths.mean():.0f}"]
+            cells = [str(learner), str(seed), *(f"{each[learner]:g}" for each in values.values())]
+            cells += [f"{result.returns.mean():.2f}", f"{result.returns.std():.2f}", f"{result.lengths.mean():.0f}"]
             if result.successes is not None:
-                if len(table.columns) == 4:
+                if len(table.columns) == len(headings):
                     table.add_column("success rate")
                 cells.append(f"{result.successes.mean():.2f}")
-            table.add_row(str(seed), *cells)
-        if run.num_seeds > 1:
+            table.add_row(*cells)
+        if run.num_seeds > 1 and not values:  # learners with different settings have no common mean
             table.add_section()
-            table.add_row("all", f"{np.mean(means):.2f}", f"{np.std(means):.2f} over seeds")
+            table.add_row("all", "", f"{np.mean(means):.2f}", f"{np.std(means):.2f} over seeds")
         Console().print(table)
 
 
