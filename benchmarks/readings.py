@@ -97,7 +97,7 @@ def measure(run: PairedRun, names: list[str], seconds: float) -> tuple[History, 
 def _readings_of(run: PairedRun, environment: Any, names: list[str]) -> Any:
     """The readings as arrays over the learners."""
     actions = environment.spec.actions
-    num_box_actions = len(actions.low) if isinstance(actions, BoxActions) else 1
+    num_box_actions = len(actions.low) if isinstance(actions, BoxActions) else 0
     algorithm: Any = run.algorithm
     rows = [
         scaled(READINGS[name], run.batch_size, algorithm.num_minibatches, num_box_actions)

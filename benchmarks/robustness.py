@@ -24,8 +24,10 @@ from trustax.sweeps.statistics import mean_interval
 RESULTS = Path("results/robustness.json")
 PICTURE = Path("docs/figures/robustness.png")
 SIZES = (64, 128, 512, 32)
+HELD = "MCPO N=10 default, β once an epoch"
 METHODS = (
     "MCPO N=10 default",
+    HELD,
     "PPO ε=0.2",
     "MCPO N=10",
     "KL Fixed β=1",
@@ -41,7 +43,8 @@ def run_of(name: str, size: int, num_seeds: int = 10, total_timesteps: int | Non
     """Pendulum as in the paper, with minibatches of `size` samples."""
     task = TASKS["pendulum"]
     num_minibatches = task.num_envs * task.horizon // size
-    algorithm: Any = replace(task.tuned(method(name)), num_minibatches=num_minibatches)
+    chosen = tx.MCPO(switch_every="epoch") if name == HELD else method(name)
+    algorithm: Any = replace(task.tuned(chosen), num_minibatches=num_minibatches)
     settings = {} if total_timesteps is None else {"total_timesteps": total_timesteps}
     run = task.run(tx.PPO(), num_seeds=num_seeds, bootstrap_truncation=False, **settings)
     return replace(run, algorithm=algorithm)

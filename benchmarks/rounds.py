@@ -46,7 +46,7 @@ class Reading(NamedTuple):
     hold: float = 0.0
     """decide β after this many samples, if an epoch has more of them"""
     auto: float = 0.0
-    """decide β at every minibatch if it has 1,024 samples or more, else once an epoch"""
+    """1: decide β at every minibatch if it has 1,024 samples or more, else once an epoch; 2: also with box actions"""
     scale_decay: float = 0.0
     """divide advantages by a scale that falls at most by this factor in an iteration, and do not lower β_max while
     their standard deviation is below half of it: after a reward, batches without one count less"""
@@ -186,14 +186,19 @@ TENTH_ROUND = {
     f"{SHARED}, target ∝ d": NINTH_ROUND[SHARED]._replace(by_actions=1.0),
 }
 """The KL target of several box actions, whose divergence is a sum over them."""
-READINGS |= (
+THIRTEENTH_ROUND = {
+    f"{SHARED}, target ∝ √d, each minibatch with box actions": TENTH_ROUND[f"{SHARED}, target ∝ √d"]._replace(auto=2.0)
+}
+"""When β is decided with box actions and small minibatches."""
+READINGS |= THIRTEENTH_ROUND | (
     TENTH_ROUND | NINTH_ROUND | EIGHTH_ROUND | THIRD_ROUND | FOURTH_ROUND | FIFTH_ROUND | SIXTH_ROUND | SEVENTH_ROUND
 )
 
 
 def scaled(reading: Reading, batch_size: int, num_minibatches: int, num_box_actions: int) -> Reading:
-    """The reading with the KL target and the switch that it has for a batch and a number of actions."""
-    factor = (batch_size / KL_TARGET_BATCH_SIZE) ** (0.5 * reading.by_batch) * num_box_actions**reading.by_actions
-    large = batch_size // num_minibatches >= LARGE_MINIBATCH
-    switch = {"auto": 0.0, "each_minibatch": float(large)} if reading.auto else {}
+    """The reading with the KL target and the switch that it has for a batch and a number of box actions, or none."""
+    by_batch = (batch_size / KL_TARGET_BATCH_SIZE) ** (0.5 * reading.by_batch)
+    factor = by_batch * max(num_box_actions, 1) ** reading.by_actions
+    each = batch_size // num_minibatches >= LARGE_MINIBATCH or (reading.auto == 2 and num_box_actions > 0)
+    switch = {"auto": 0.0, "each_minibatch": float(each)} if reading.auto else {}
     return reading._replace(cap_target=reading.cap_target * factor, **switch)

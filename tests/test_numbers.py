@@ -17,7 +17,9 @@ from trustax.paper.results import digest, read_file
 from trustax.paper.tables.layout import PaperTable
 from trustax.paper.tables.tables import table
 
-fidelity, learning, rounds, targets = (import_module(name) for name in ("fidelity", "learning", "rounds", "targets"))
+fidelity, learning, rounds, targets, unseen = (
+    import_module(name) for name in ("fidelity", "learning", "rounds", "targets", "unseen")
+)
 ROOT = Path(__file__).parent.parent
 README, LEARNING, BENCHMARKS = (
     (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/learning.md", "docs/benchmarks.md")
@@ -120,6 +122,10 @@ def test_all_methods_are_compared_with_default_settings() -> None:
     assert "–" not in learning.table(), "a cell has not run"
 
 
+def test_the_tasks_outside_the_paper_are_compared() -> None:
+    assert unseen.table() in LEARNING, "docs/learning.md should have what benchmarks/unseen.py prints"
+
+
 def test_the_targets_are_compared_with_the_runs() -> None:
     assert targets.table() in LEARNING, "docs/learning.md should have what benchmarks/targets.py prints"
 
@@ -187,7 +193,7 @@ def test_the_page_on_readings_applies_its_rule() -> None:
     growth = MCPO().kl_target_action_growth
     assert MCPO().initial_log_std == "auto"
     assert default == chosen._replace(
-        by_batch=2.0, auto=1.0, unrewarded=FADING, sharpness=sharpness, shared_std=1.0, by_actions=growth
+        by_batch=2.0, auto=2.0, unrewarded=FADING, sharpness=sharpness, shared_std=1.0, by_actions=growth
     )
     assert MCPO().unrewarded_advantages == "scaled"
 

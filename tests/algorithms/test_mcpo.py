@@ -49,7 +49,7 @@ MANY_POLICIES = change(
     memory_size=1000, write_rule="interval", write_interval=1, kl_cost_rule="adaptive", kl_target=1e-6
 )
 EACH_MINIBATCH = change(switch_every="minibatch")
-ADAPTIVE_MAXIMUM = change(kl_cost_max_target=0.014)
+ADAPTIVE_MAXIMUM = change(kl_cost_max_target=0.014, switch_every="epoch")
 both_action_kinds = pytest.mark.parametrize("actions", ["discrete", "box"])
 
 
@@ -302,7 +302,8 @@ class Reference:
         virtual = network(psi, samples.observation)
 
         alpha = 1 / (1 + np.exp(-settings.trust_region_sharpness * (ratio(virtual) - 1) * A))
-        if settings.switch_every == "minibatch" or self.adam.t % settings.num_minibatches == 0:
+        each = {"minibatch": True, "epoch": False, "auto": samples.action.ndim == 2}[settings.switch_every]
+        if each or self.adam.t % settings.num_minibatches == 0:
             self.beta = self.beta_max if D(old, new) > D(old, virtual) else settings.kl_cost_min
         gain = (ratio(new) * A)[:, None] * new.distribution.log_prob_gradient(samples.action)
         to_old = new.distribution.kl_gradient(old.distribution)
@@ -391,7 +392,8 @@ def double(tree: Any) -> np.ndarray:
         (SMALL, "discrete", ()),
         (ADAPTIVE_MAXIMUM, "box", ()),
         (ADAPTIVE_MAXIMUM, "box", (1, 2)),
-        (EACH_MINIBATCH, "box", ()),
+        (SMALL, "box", ()),
+        (EACH_MINIBATCH, "discrete", ()),
     ],
 )
 def test_update_equals_the_reference(algorithm: MCPO, actions: str, unrewarded: tuple[int, ...]) -> None:
@@ -537,25 +539,28 @@ def test_adaptive_cost_approaches_the_target(algorithm: MCPO, factor: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("every", "size", "count", "expected"),
+    ("every", "actions", "size", "count", "expected"),
     [
-        ("epoch", 2048, 0, 10),
-        ("epoch", 2048, 3, 7),
-        ("epoch", 2048, 4, 10),
-        ("minibatch", 1, 3, 10),
-        ("minibatch", 1, 4, 10),
-        ("auto", 1023, 3, 7),
-        ("auto", 1023, 4, 10),
-        ("auto", 1024, 3, 10),
+        ("epoch", "box", 2048, 0, 10),
+        ("epoch", "box", 2048, 3, 7),
+        ("epoch", "discrete", 2048, 4, 10),
+        ("minibatch", "discrete", 1, 3, 10),
+        ("minibatch", "discrete", 1, 4, 10),
+        ("auto", "discrete", 1023, 3, 7),
+        ("auto", "discrete", 1023, 4, 10),
+        ("auto", "discrete", 1024, 3, 10),
+        ("auto", "box", 1, 3, 10),
     ],
 )
-def test_beta_switches_at_the_right_minibatches(every: str, size: int, count: int, expected: float) -> None:
+def test_beta_switches_at_the_right_minibatches(
+    every: str, actions: str, size: int, count: int, expected: float
+) -> None:
     """Four minibatches an epoch: updates 0 and 4 start one. β was 7 before; outside the radius it becomes β_max."""
     algorithm = change(switch_every=every)
     state = eqx.tree_at(lambda s: s.learner.adam.count, trained(SMALL).states[0], jnp.int32(count))
-    outside, inside = (
-        float(algorithm._switch_beta(state, jnp.float32(7), jnp.array(x), jnp.float32(size))) for x in (True, False)
-    )
+    _, batch = virtual_and_batch(actions)
+    batch = eqx.tree_at(lambda b: b.weight, batch, jnp.ones(size))
+    outside, inside = (float(algorithm._switch_beta(state, jnp.float32(7), jnp.array(x), batch)) for x in (True, False))
     assert outside == expected
     assert inside == pytest.approx(0.01 if expected == 10 else 7)
 
@@ -608,12 +613,12 @@ def test_the_kl_target_grows_with_the_number_of_box_actions(actions: str, growth
 
 
 @both_action_kinds
-def test_beta_is_held_for_an_epoch(actions: str) -> None:
+def test_beta_is_held_for_an_epoch_with_discrete_actions(actions: str) -> None:
     run = trained(SMALL, actions)
     beta = series(run, "mcpo/beta").reshape(-1, SMALL.num_minibatches)
-    outside = series(run, "mcpo/kl_old_new") > series(run, "mcpo/kl_old_virtual")
-    switched = np.where(outside.reshape(beta.shape)[:, :1], SMALL.kl_cost_max, np.float32(SMALL.kl_cost_min))
-    np.testing.assert_array_equal(beta, np.broadcast_to(switched, beta.shape))
+    outside = (series(run, "mcpo/kl_old_new") > series(run, "mcpo/kl_old_virtual")).reshape(beta.shape)
+    decisive = outside if actions == "box" else np.broadcast_to(outside[:, :1], beta.shape)
+    np.testing.assert_array_equal(beta, np.where(decisive, SMALL.kl_cost_max, np.float32(SMALL.kl_cost_min)))
     assert len(np.unique(beta)) == 2
 
 

@@ -83,7 +83,7 @@ class MCPO(FirstOrder):
     """kl_cost_max_target is multiplied by the number of action dimensions to this power; discrete actions have one."""
     switch_every: Literal["auto", "epoch", "minibatch"] = "auto"
     """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch; auto: at every
-    minibatch if it has 1,024 samples or more, else once an epoch."""
+    minibatch if actions are continuous or it has 1,024 samples or more, else once an epoch."""
     unrewarded_advantages: Literal["scaled", "standardized"] = "scaled"
     """Advantages of a rollout without a reward: scaled as in the last one with a reward, or standardized as usual."""
     kl_cost: PerLearner = setting(1.0, minimum=0)
@@ -192,7 +192,7 @@ class MCPO(FirstOrder):
         old_to_virtual, mean_alpha, return_virtual = expectations(
             [old.kl(virtual.distribution), alpha, virtual.evaluation.ratio * batch.advantage], weight
         )
-        beta = self._switch_beta(state, beta, old_to_new > old_to_virtual, _num_samples(batch))
+        beta = self._switch_beta(state, beta, old_to_new > old_to_virtual, batch)
 
         def objective(
             new: Evaluation, batch: Batch, remaining: Float[Array, ""]
@@ -256,23 +256,26 @@ class MCPO(FirstOrder):
         return jnp.full_like(batch.advantage, self.trust_region_weight)
 
     def _switch_beta(
-        self, state: MCPOState, beta: Float[Array, ""], outside: Bool[Array, ""], minibatch_size: Float[Array, ""]
+        self, state: MCPOState, beta: Float[Array, ""], outside: Bool[Array, ""], batch: Batch
     ) -> Float[Array, ""]:
         """Eq. 4: β_max where the new policy is farther from the old one than ψ is (`outside`), else β_min.
 
         The paper does not say how often β switches. If it switches at every minibatch, it is almost always β_max,
         because ψ follows θ. If it switches once per epoch, epochs of exploration alternate with epochs that return
-        into the two regions. The first is better with large minibatches, the second with small ones.
+        into the two regions. The first is better with large minibatches, the second with small ones and discrete
+        actions. Continuous actions move too far in an epoch of exploration: an adaptive β_max then rises until the
+        policy hardly moves at all.
         """
         if self.kl_cost_rule != "switching":
             return jnp.array(self.kl_cost, jnp.float32) if self.kl_cost_rule == "fixed" else state.kl_cost
         beta_max = state.kl_cost if self._adapts_kl_cost_max else self.kl_cost_max
         switched = jnp.where(outside, beta_max, self.kl_cost_min).astype(jnp.float32)
-        if self.switch_every == "minibatch":
+        is_auto = self.switch_every == "auto"
+        if self.switch_every == "minibatch" or (is_auto and _is_continuous(batch)):
             return switched
         decides = state.num_updates % self.num_minibatches == 0  # an epoch begins
-        if self.switch_every == "auto":
-            decides |= minibatch_size >= LARGE_MINIBATCH
+        if is_auto:
+            decides |= _num_samples(batch) >= LARGE_MINIBATCH
         return jnp.where(decides, switched, beta)
 
     def _distance(
@@ -300,4 +303,8 @@ def _num_samples(batch: Batch) -> Float[Array, ""]:
 
 def _num_action_dimensions(batch: Batch) -> int:
     """The length of a box action, 1 for discrete actions."""
-    return batch.action.shape[-1] if jnp.issubdtype(batch.action.dtype, jnp.floating) else 1
+    return batch.action.shape[-1] if _is_continuous(batch) else 1
+
+
+def _is_continuous(batch: Batch) -> bool:
+    return jnp.issubdtype(batch.action.dtype, jnp.floating)
