@@ -143,8 +143,8 @@ def train(
         checkpoint_seconds: seconds between checkpoints.
         quiet: do not show progress.
         callbacks: one or several callables `f(iteration)`, or objects with any of `on_start`, `on_iteration`,
-            `on_checkpoint` and `on_end`, or texts as on the command line, such as "evaluate:interval=5". If one returns
-            True after an iteration, the run is saved and stops; it can be resumed.
+            `on_checkpoint` and `on_end`, or strings as on the command line, such as "evaluate:interval=5". If one
+            returns True after an iteration, the run is saved and stops; it can be resumed.
         loggers: names of loggers, or objects; by default TensorBoard if there is a `run_dir`.
         num_workers: processes that step Gymnasium environments in parallel, with the same results; 0 means none.
         worker_timeout: seconds after which a worker process that does not answer counts as failed.

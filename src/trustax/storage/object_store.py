@@ -18,10 +18,10 @@ from trustax.run import RUN_FILE
 from trustax.storage.journal import METRICS_FILE
 from trustax.storage.lease import describe, host_of, is_lease, new_content
 from trustax.storage.manifest import ARRAYS, MANIFEST
+from trustax.storage.reading import end_of_lines
 
 TRIES = 3
 """A download starts again if a later attempt deletes the files in the meantime."""
-TAIL = 65_536
 
 
 class StoreError(TrustaxError):
@@ -78,16 +78,9 @@ class StoredRun:
         host = host_of(self._read(f"lease.{max(leases)}")) if leases else None  # None if that attempt has ended
         attempts = [number for number in _attempts(sizes) if f"attempt.{number}/{METRICS_FILE}" in sizes]
         name = f"attempt.{max(attempts, default=0)}/{METRICS_FILE}"
-        return self._end(name, sizes[name]) if attempts else b"", host
-
-    def _end(self, name: str, size: int) -> bytes:
-        """The end of a file of lines that contains a whole line, however long."""
-        tail = TAIL
-        while True:
-            content = self._read(name, start=max(0, size - tail)) or b""
-            if content.count(b"\n") > 1 or tail >= size:
-                return content
-            tail *= 2
+        if not attempts:
+            return b"", host
+        return end_of_lines(lambda start: self._read(name, start=start) or b"", sizes[name]), host
 
     def upload(self, source: Path, name: str) -> None:
         with self._errors("written"):

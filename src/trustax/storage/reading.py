@@ -8,7 +8,7 @@ import io
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from trustax.errors import TrustaxError
 NOT_REGULAR = "not a regular file"
 JSON_LIMIT = 64 * 2**20
 LINE_LIMIT = 64 * 2**20
+TAIL = 65_536
+"""How much of the end of a file of lines to read first."""
 UNREADABLE = (
     *(OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError),
     TrustaxError,
@@ -53,6 +55,18 @@ def read_limited(path: Path, limit: int, follow_links: bool = True) -> bytes:
         content = b"" if size > limit else file.read(limit + 1)
     if max(size, len(content)) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit} bytes", str(path))
+    return content
+
+
+def end_of_lines(read: Callable[[int], bytes], size: int, tail: int = TAIL) -> bytes:
+    """The end of a file of lines, from `read(start)`: the last `tail` bytes, or more if they hold no complete line.
+
+    >>> text = b"a long line\\nanother\\nnot comple"
+    >>> end_of_lines(lambda start: text[start:], len(text), tail=12)
+    b' line\\nanother\\nnot comple'
+    """
+    while (content := read(max(0, size - tail))).count(b"\n") < 2 and tail < min(size, LINE_LIMIT):
+        tail *= 2
     return content
 
 

@@ -23,7 +23,7 @@ from trustax.runtime.loop import TrainingLoop
 from trustax.storage.history import newest_valid, step_of
 from trustax.storage.journal import METRICS_FILE, read_records
 from trustax.storage.object_store import StoredRun
-from trustax.storage.reading import open_regular
+from trustax.storage.reading import TAIL, end_of_lines, open_regular
 from trustax.storage.records import parse_record
 
 CHECKPOINT_SECONDS = 0.0
@@ -175,20 +175,16 @@ def failure_of(job: Job, code: int, stderr: bytes) -> str | None:
     return f"{lines[-1]}; see {log}"
 
 
-def last_record(folder: Path, tail: int = 65_536) -> Record | None:
-    """The newest complete record of a run, which another process may be writing; None if there is none.
-
-    It is looked for in the last `tail` bytes; if a record is longer than that, in twice as many, and so on.
-    """
+def last_record(folder: Path, tail: int = TAIL) -> Record | None:
+    """The newest complete record of a run, which another process may be writing; None if there is none."""
     try:
         with open_regular(folder / METRICS_FILE) as file:
-            size = file.seek(0, os.SEEK_END)
-            while True:
-                file.seek(max(0, size - tail))
-                record = newest_record(file.read())
-                if record is not None or tail >= size:
-                    return record
-                tail *= 2
+
+            def read(start: int) -> bytes:
+                file.seek(start)
+                return file.read()
+
+            return newest_record(end_of_lines(read, file.seek(0, os.SEEK_END), tail))
     except OSError:
         return None
 
