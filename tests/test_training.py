@@ -131,7 +131,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     assert without_times(read_records(tmp_path / "whole")) == without_times(read_records(tmp_path / "half"))
 
 
-def interrupted_after(iterations: int, algorithm: Any, env: str, folder: Path, settings: dict[str, Any]) -> None:
+def interrupted_after(iterations: int, algorithm: Any, env: str, folder: Path | None, settings: dict[str, Any]) -> None:
     """Train, and press Ctrl-C while the journal records that iteration."""
     from trustax.storage.journal import Journal
 
@@ -394,6 +394,17 @@ def test_ctrl_c_while_compiling_stops_before_the_first_iteration(
     with pytest.raises(tx.Interrupted, match="stopped after 0 steps; 0 are saved; resume with: trustax resume"):
         tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
     assert "press Ctrl-C again to quit now" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", GYMNASIUM])
+def test_an_interrupted_run_without_a_folder_keeps_its_agents(env: str) -> None:
+    with pytest.raises(tx.Interrupted, match="nothing was saved, since there is no run_dir") as stopped:
+        interrupted_after(2, small(), env, None, SMALL)
+    result = stopped.value.result
+    assert result is not None
+    assert [record["time/total_timesteps"] for record in result.records] == [128, 256]
+    assert result.agent().predict(np.zeros(4, np.float32))[0] in (0, 1)
+    assert "sys.last_value.result" in stopped.value.__notes__[0]
 
 
 def test_a_run_of_an_object_resumes_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,10 @@ from trustax.ops.metrics import RETURN, STEP, Record, finite_values
 from trustax.run import Run
 from trustax.runtime.callbacks import Callback, Callbacks, callback_from_text
 from trustax.runtime.distributed import Distributed, Group
+from trustax.runtime.interrupt import Interrupted
 from trustax.runtime.iteration import Iteration
 from trustax.runtime.loop import TrainingLoop
-from trustax.runtime.state import RunState
+from trustax.runtime.state import RunState, is_deleted
 from trustax.storage.journal import read_records
 from trustax.storage.loading import agent_of, as_dict, load
 from trustax.storage.loggers import Logger
@@ -169,7 +170,7 @@ def train(
     run = _make_run(algorithm, env, settings, unknown)
     several = callbacks if isinstance(callbacks, Iterable) and not isinstance(callbacks, str) else [callbacks]
     hooks = Callbacks(callback_from_text(one) if isinstance(one, str) else one for one in several)
-    with TrainingLoop(
+    loop = TrainingLoop(
         run,
         env,
         run_dir=run_dir,
@@ -179,17 +180,35 @@ def train(
         loggers=loggers,
         workers=Workers(num_workers, worker_timeout, restart_workers),
         distributed=distributed,
-    ) as loop:
+    )
+    try:
+        hooks = _run(loop, hooks)
+    except Interrupted as stopped:
+        _attach_result(stopped, loop)
+        raise
+    result = _result(loop, run_dir)
+    hooks.end(result)
+    return result
+
+
+def _run(loop: TrainingLoop, hooks: Callbacks) -> Callbacks:
+    """Run a loop to its end, or until a callback stops it. Returns the callbacks that this process has called."""
+    with loop:
         hooks = hooks.of_process(loop.group)
-        hooks.start(run, loop.run_dir, loop.timesteps)
+        hooks.start(loop.run, loop.run_dir, loop.timesteps)
         for iteration in loop:
             if iteration.checkpoint is not None:
                 hooks.checkpoint(iteration)
             if loop.decisions.agree_to_end(hooks.iteration(iteration)):
                 break
-    result = _result(loop, run_dir)
-    hooks.end(result)
-    return result
+    return hooks
+
+
+def _attach_result(stopped: Interrupted, loop: TrainingLoop) -> None:
+    """Keep the agents of an interrupted run, also if it has no folder."""
+    if loop.timesteps and not is_deleted(loop.state):
+        stopped.result = Result(loop.run, loop.records, loop.state, loop.run_dir, loop.group)
+        stopped.add_note("The `result` of this exception has the agents so far; in a notebook: sys.last_value.result")
 
 
 def _result(loop: TrainingLoop, run_dir: str | Path | None) -> Result:

@@ -83,6 +83,7 @@ class TrainingLoop:
         self._loggers = Loggers(loggers, self.run_dir)
         self._traced = traced
         self._distributed = distributed
+        self.timesteps = 0
         self._stack = ExitStack()
 
     def __enter__(self) -> "TrainingLoop":
