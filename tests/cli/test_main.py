@@ -132,6 +132,8 @@ def test_every_public_name_can_be_imported_lazily() -> None:
             "unknown option '--memory-sise'; did you mean --memory-size?",
         ),
         ("train ppo --env-id CartPole-v1 --memory-size 3", "unknown option '--memory-size'"),
+        ("train ppo CartPole-v1", "unexpected argument 'CartPole-v1'; did you mean --env-id CartPole-v1?"),
+        ("train ppo pole --quiet", "unexpected argument 'pole'; see trustax train ppo --help"),
         ("train ppo --env-id CartPole-v1 --n-steps=64", "unknown option '--n-steps'; here it is called --horizon"),
         ("train ppo --env-id CartPole-v1 --total-timesteps 9", "or raise --total-timesteps to at least that"),
         (

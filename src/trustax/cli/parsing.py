@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import tyro
 
+from trustax.envs.engines import is_known
 from trustax.errors import NOT_HERE, NOTES, OTHER_NAMES, TrustaxError
 
 KINDS: dict[Any, str] = {
@@ -49,9 +50,15 @@ def parse(command: Any, program: str, arguments: Sequence[str], default: Any = N
     except TrustaxError as error:
         raise TrustaxError(with_flags(str(error), annotations)) from error
     if unknown:
-        option = unknown[0].partition("=")[0]
-        raise TrustaxError(f"unknown option {option!r}; {hint(option, _options(command), f'see {program} --help')}")
+        raise TrustaxError(_about_unknown(unknown[0].partition("=")[0], _options(command), f"see {program} --help"))
     return parsed
+
+
+def _about_unknown(argument: str, known: Sequence[str], otherwise: str) -> str:
+    if argument.startswith("-"):
+        return f"unknown option {argument!r}; {hint(argument, known, otherwise)}"
+    is_env = "--env-id" in known and is_known(argument)
+    return f"unexpected argument {argument!r}; " + (f"did you mean --env-id {argument}?" if is_env else otherwise)
 
 
 def hint(option: str, known: Sequence[str], otherwise: str) -> str:

@@ -10,10 +10,7 @@ import signal
 import sys
 import threading
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from trustax.training import Result
+from typing import Any
 
 EXIT_CODE = 75
 """The exit code of a run that was stopped and can be resumed (EX_TEMPFAIL)."""
@@ -22,8 +19,8 @@ EXIT_CODE = 75
 class Interrupted(KeyboardInterrupt):
     """Training was stopped by a signal; the message says what was saved and how to resume."""
 
-    result: "Result | None" = None
-    """The records and agents of the run so far, if `train` raised the exception after at least one iteration."""
+    result: Any = None
+    """The `Result` of the run so far, if `train` raised the exception after at least one iteration."""
 
 
 class InterruptGuard:
