@@ -109,7 +109,7 @@ def readings_table(round_number: int) -> str:
 CHOICES = {
     "**MCPO()**": "auto, unrewarded 0.97, sharp α, σ = 1/√d, target ∝ √d, each minibatch with box actions",
     "… β decided once an epoch in small minibatches": "auto, unrewarded 0.97, sharp α, σ = 1/√d, target ∝ √d",
-    "… one KL target for any number of actions": "auto, unrewarded 0.97, sharp α, σ = 1/√d",
+    "… one KL target for any number of action dimensions": "auto, unrewarded 0.97, sharp α, σ = 1/√d",
     "… σ starts at 1": "auto, unrewarded 0.97, sharp α",
     "… the paper's α": "auto, unrewarded 0.97",
     "… all advantages standardized": "adaptive, ∝batch, auto",

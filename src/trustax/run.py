@@ -53,7 +53,7 @@ class Run(Generic[SomeAlgorithm]):
     env_id: str
     """A Gymnasium id; the prefix native:, envpool:, gymnasium: or gymnax: selects an engine."""
     total_timesteps: int = setting(1_000_000, minimum=1)
-    """Environment steps per seed, at least one iteration; rounded down to a multiple of num_envs * horizon."""
+    """Environment steps per seed, rounded down to whole iterations of num_envs * horizon steps."""
     num_seeds: int = setting(1, minimum=1)
     """Number of independent learners, trained in parallel."""
     seed: int = 0
@@ -75,7 +75,7 @@ class Run(Generic[SomeAlgorithm]):
     env_shards: int = setting(1, minimum=1)
     """Number of devices that share the environments of each learner; the results depend on it."""
     start_from: str = ""
-    """The agent whose policy all learners start from: an agent, a run, zoo:NAME or hf://USER/NAME; default: none."""
+    """The agent whose policy all learners start from: an agent, a run, zoo:NAME or hf://USER/NAME."""
 
     def __post_init__(self) -> None:
         if isinstance(self.algorithm, type):

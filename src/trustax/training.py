@@ -140,7 +140,7 @@ def train(
             "zoo:ppo/Hopper-v5" or "hf://user/name".
         run_dir: the folder of the run, or its URL in an object store, for example "s3://bucket/runs/x"; without it,
             nothing is written.
-        resume: resume the run in `run_dir` from its newest checkpoint.
+        resume: continue the run in `run_dir` from its newest checkpoint, or start it if there is none.
         checkpoint_seconds: seconds between checkpoints.
         quiet: do not show progress.
         callbacks: one or several callables `f(iteration)`, or objects with any of `on_start`, `on_iteration`,

@@ -164,7 +164,7 @@ def test_a_logger_whose_package_is_missing_is_refused(monkeypatch: pytest.Monkey
 
 
 def test_scalars_are_plain_numbers() -> None:
-    assert json.loads(json.dumps(scalars(RECORDS[1]))) == {
+    assert json.loads(json.dumps(scalars(RECORDS[1], ["0", "1"]))) == {
         "time/total_timesteps": 128.0,
         "rollout/ep_rew_mean": 2.0,
         "seed_0/rollout/ep_rew_mean": 1.0,

@@ -32,7 +32,7 @@ usage: trustax COMMAND ...
   export RUN                 export a policy to ONNX or StableHLO, which run without Trustax
   plot RUN ...               plot the learning curves of runs
   check ENV                  check whether an environment is fit for training
-  zoo                        list, evaluate or show trained agents; --settings zoo trains with their settings
+  zoo                        list, evaluate or show trained agents; train --settings zoo has tuned settings
   reproduce NAME             run an experiment of the paper and compare the results: {experiments}
   report [RESULTS]           write all results as one HTML page
 

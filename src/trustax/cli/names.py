@@ -19,7 +19,7 @@ METHODS = (
     Method("ppo", "clipped probability ratios", "Schulman et al., 2017"),
     Method("kl-fixed", "a KL penalty with a fixed weight", "Schulman et al., 2017"),
     Method("kl-adaptive", "a KL penalty that adapts to a target", "Schulman et al., 2017"),
-    Method("mdpo", "mirror descent: a KL penalty in the other direction", "Tomar et al., ICLR 2022"),
+    Method("mdpo", "mirror descent: a KL penalty from the new policy to the old one", "Tomar et al., ICLR 2022"),
     Method("vmpo", "weighted likelihood of the better half of the samples", "Song et al., ICLR 2020"),
     Method("trpo", "a natural gradient step and a line search", "Schulman et al., ICML 2015"),
     Method("trgppo", "PPO with a clip range for each sample", "Wang et al., NeurIPS 2019"),

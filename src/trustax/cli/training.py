@@ -27,12 +27,12 @@ class TrainingOptions:
     """The options that both commands share: checkpoints, progress, callbacks, loggers and worker processes."""
 
     checkpoint_seconds: float = 60.0
-    """Seconds between checkpoints; the last iteration is always saved."""
+    """Seconds between checkpoints; the end of the run is always saved."""
     quiet: bool = False
     """Do not show progress."""
     callbacks: Strings = ()
-    """Callbacks and their settings: evaluate:interval=10,episodes=10 stop-at-return:value=475
-    stop-without-progress:patience=50 keep-agents:every=100000 progress"""
+    """Callbacks by name: evaluate, stop-at-return, stop-without-progress, keep-agents, progress, or your own.
+    With settings: evaluate:interval=10,episodes=10 stop-at-return:value=475"""
     loggers: tuple[str, ...] = ("tensorboard",)
     """Where to log metrics besides metrics.jsonl: tensorboard, wandb, mlflow, or your own logger."""
     num_workers: int = 0
@@ -79,7 +79,7 @@ class Train(Generic[SomeAlgorithm]):
     output: Output = field(default_factory=Output)
     processes: Processes = field(default_factory=Processes)
     task: OptionalStr = None
-    """A task of the paper, such as hopper, instead of --env-id; either way, its settings there are the defaults."""
+    """A task of the paper, such as hopper, instead of --env-id; either way, the paper's settings are the defaults."""
     settings: OptionalPath = None
     """A TOML file of settings, such as best.toml of trustax tune, or zoo for tuned ones; other options override it."""
 

@@ -48,7 +48,7 @@ class Tune:
     generation_size: int = 8
     """Trials that are trained and compared at the same time."""
     reduction: int = 3
-    """After a ninth and a third of the steps, one of this many trials continues; 1 prunes no trial."""
+    """r: after 1/r² and 1/r of the steps, the best of every r trials continues; 1 prunes no trial."""
     sampler_seed: int = 0
     """Seed of Optuna's TPE sampler."""
     storage: OptionalStr = None

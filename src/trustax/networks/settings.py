@@ -24,7 +24,7 @@ class NetworkSettings(CheckedSettings):
     shared_torso: bool = False
     """Let actor and critic share their hidden layers (mlp); image networks always do."""
     initial_log_std: float | Literal["auto"] = "auto"
-    """Box actions: initial log σ; auto is -½ log of the number of actions, so that their noise has the same size for
+    """Box actions: initial log σ; auto is -½ log d for d action dimensions, so that their noise has the same size for
     any number. Stable-Baselines3 and CleanRL have 0."""
     initial_mean_scale: float = setting(1.0, minimum=0)
     """Box actions: size of the initial means (mlp). Stable-Baselines3 and CleanRL have 0.01."""

@@ -1,7 +1,8 @@
 """The experiments of the paper: which methods run on which tasks.
 
 An experiment runs under one of two protocols, and its outcomes are stored in a folder named after the protocol.
-`paper` treats a time limit as a termination, as the paper's code does. `bootstrapped` adds the value of the last
+`paper` treats a time limit as a termination, as the repository that the paper names for its
+PPO does by default. `bootstrapped` adds the value of the last
 observation, the standard treatment.
 
 >>> cells = experiment("table-1").cells("paper", tasks=["pendulum"], num_seeds=2)

@@ -35,18 +35,19 @@ class Logger(Protocol):
     def close(self) -> None: ...
 
 
-def scalars(record: Record) -> dict[str, float]:
-    """Flatten a record to plain numbers: the mean of each metric over the seeds, and the value of each seed.
+def scalars(record: Record, learners: Sequence[str]) -> dict[str, float]:
+    """Flatten a record to plain numbers: the mean of each metric over the learners, and the value of each learner.
 
-    >>> scalars({"rollout/ep_rew_mean": [1.0, 3.0], "time/fps": 10.0})
-    {'rollout/ep_rew_mean': 2.0, 'seed_0/rollout/ep_rew_mean': 1.0, 'seed_1/rollout/ep_rew_mean': 3.0, 'time/fps': 10.0}
+    >>> scalars({"rollout/ep_rew_mean": [1.0, 3.0], "time/fps": 10.0}, ["5", "6"])
+    {'rollout/ep_rew_mean': 2.0, 'seed_5/rollout/ep_rew_mean': 1.0, 'seed_6/rollout/ep_rew_mean': 3.0, 'time/fps': 10.0}
     """
     found: dict[str, float] = {}
     for name, metric in record.items():
         if values := finite_values(metric):
             found[name] = sum(values) / len(values)
         if isinstance(metric, list) and len(metric) > 1:
-            found |= {f"seed_{seed}/{name}": value for seed, value in enumerate(metric) if finite_values(value)}
+            of_learners = zip(learners, metric, strict=True)
+            found |= {f"seed_{learner}/{name}": value for learner, value in of_learners if finite_values(value)}
     return found
 
 
@@ -81,6 +82,7 @@ class WandbLogger:
             raise TrustaxError('wandb is not installed: pip install "trustax[wandb]"') from None
         import os
 
+        self._learners = run.learner_names
         found = _stored_id(run_dir, WANDB_ID, resume_at)
         self._run = wandb.init(
             project=self._project or os.environ.get("WANDB_PROJECT", "trustax"),
@@ -94,7 +96,7 @@ class WandbLogger:
             write_atomic(run_dir / WANDB_ID, f"{self._run.id}\n")
 
     def log(self, record: Record) -> None:
-        self._run.log(scalars(record), step=record[STEP])
+        self._run.log(scalars(record, self._learners), step=record[STEP])
 
     def close(self) -> None:
         if hasattr(self, "_run"):
@@ -118,6 +120,7 @@ class MLflowLogger:
             raise TrustaxError('mlflow is not installed: pip install "trustax[mlflow]"') from None
         import os
 
+        self._learners = run.learner_names
         uri = os.environ.get("MLFLOW_TRACKING_URI")
         if uri is None and run_dir is not None:
             uri = (run_dir / "mlruns").resolve().as_uri()
@@ -136,7 +139,7 @@ class MLflowLogger:
             write_atomic(run_dir / MLFLOW_ID, f"{self._id}\n")
 
     def log(self, record: Record) -> None:
-        for name, value in scalars(record).items():
+        for name, value in scalars(record, self._learners).items():
             self._client.log_metric(self._id, name, value, step=record[STEP])
 
     def close(self) -> None:

@@ -95,7 +95,8 @@ def tune(
         objective: "final", the return of the last 100 episodes, or "area", the mean return over the run. Both are
             interquartile means over the seeds.
         generation_size: number of trials that are trained and compared at the same time.
-        reduction: at a ninth and a third of the steps, the best of `reduction` trials continue; 1 prunes no trial.
+        reduction: trials are compared after 1/r² and 1/r of the steps, where r is this number, and the best of every r
+            trials continues; 1 prunes no trial.
         sampler_seed: seed of Optuna's TPE sampler.
         storage: URL of an Optuna storage, for example "sqlite:///study.db"; by default a journal file in the folder.
         engine: "local", "ray", "slurm", or an engine with options.

@@ -74,18 +74,19 @@ class MCPO(FirstOrder):
     kl_cost_min: PerLearner = setting(0.01, minimum=0)
     """β while the new policy is closer to the old one than the virtual policy is (switching)."""
     kl_cost_max: PerLearner = setting(10.0, minimum=0, not_below="kl_cost_min")
-    """β when the new policy is farther away (switching), or its initial value if it adapts."""
+    """β_max: β while the new policy is farther away (switching), or its initial value if it adapts."""
     kl_cost_max_target: float = setting(0.01, minimum=0)
     """KL divergence of old and new policy that β_max adapts to after each iteration; 0 keeps kl_cost_max."""
     kl_target_growth: float = setting(1.0, minimum=0)
-    """Larger batches than 8,192 samples multiply kl_cost_max_target by (batch size / 8,192) to this power."""
+    """Above 8,192 samples in a batch, kl_cost_max_target is multiplied by (batch size / 8,192) to this power."""
     kl_target_action_growth: float = setting(0.5, minimum=0)
     """kl_cost_max_target is multiplied by the number of action dimensions to this power; discrete actions have one."""
     switch_every: Literal["auto", "epoch", "minibatch"] = "auto"
     """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch; auto: at every
     minibatch if actions are continuous or it has 1,024 samples or more, else once an epoch."""
     unrewarded_advantages: Literal["scaled", "standardized"] = "scaled"
-    """Advantages of a rollout without a reward: scaled as in the last one with a reward, or standardized as usual."""
+    """Advantages of a rollout without a reward: divided by the standard deviation of the last one with a reward, or by
+    their own as usual."""
     kl_cost: PerLearner = setting(1.0, minimum=0)
     """β with kl_cost_rule fixed, and its initial value with adaptive; otherwise unused."""
     kl_target: PerLearner = setting(0.03, minimum=0)

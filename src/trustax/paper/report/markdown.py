@@ -23,10 +23,11 @@ figure.
 
 There are results under two protocols. **paper**: a time limit counts as a termination, the default of the repository
 that the paper names for its PPO. **bootstrapped**: an episode that reaches its time limit bootstraps from the value of
-its last observation. Compare Table 2 with this one: it is what that repository's command for MuJoCo does.
+its last observation. For Table 2, compare the bootstrapped results with the paper: that repository's
+command for MuJoCo bootstraps time limits.
 
 `MCPO N=10 default` is `MCPO()`. `MCPO N=10` has the paper's β_max = 10 and decides β once an epoch; `literal` decides
-it at every minibatch; `one target` is `MCPO()` with one KL target for any number of actions.
+it at every minibatch; `one target` is `MCPO()` with one KL target for any number of action dimensions.
 [fidelity.md](fidelity.md) says what the paper leaves open about MCPO, and what we chose.
 
 *matches*: the 95% intervals of our mean and the paper's overlap. With two or three seeds, our interval is nearly their
