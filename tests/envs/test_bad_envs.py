@@ -1,5 +1,8 @@
 """Environments with a fault are named at the first reset or step; the slow test trains on all of them."""
 
+import itertools
+
+import gymnasium
 import numpy as np
 import pytest
 from reliability import environments as reliability
@@ -22,6 +25,36 @@ def test_an_error_names_the_environment_the_step_and_the_field(case: reliability
     with pytest.raises(TrustaxError, match=case.message) as error:
         play_one_step(case)
     assert "\n" not in str(error.value)
+
+
+class CannotClose(gymnasium.Env):
+    """Counts the calls of `close`, each of which fails."""
+
+    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (2,)), gymnasium.spaces.Discrete(2)
+    closed = 0
+
+    def close(self) -> None:
+        CannotClose.closed += 1
+        raise OSError("the window is gone")
+
+
+def test_a_failure_to_close_is_a_warning_and_all_copies_are_closed() -> None:
+    CannotClose.closed = 0
+    with pytest.warns(UserWarning, match="closing an environment failed: close raised OSError: the window is gone"):
+        GymnasiumHost(CannotClose, [0], NUM_ENVS).close()
+    assert CannotClose.closed == NUM_ENVS
+
+
+def test_copies_with_different_spaces_are_closed() -> None:
+    def different() -> CannotClose:
+        env = CannotClose()
+        env.action_space = gymnasium.spaces.Discrete(next(sizes))
+        return env
+
+    CannotClose.closed, sizes = 0, itertools.count(2)
+    with pytest.raises(TrustaxError, match="all copies must have the same"):
+        GymnasiumHost(different, [0], NUM_ENVS)
+    assert CannotClose.closed == NUM_ENVS
 
 
 @pytest.mark.slow

@@ -49,14 +49,12 @@ def make_copies(env: str | Callable[[], gymnasium.Env], count: int) -> list[gymn
                 # Gymnasium's environment checker is meant for authors and takes time: once is enough.
                 unchecked = None if index == 0 else True
                 copies.append(registered(env, disable_env_checker=unchecked) if isinstance(env, str) else env())
-            if hasattr(copies[-1], "close"):
-                made.callback(copies[-1].close)
+            if not isinstance(copies[-1], gymnasium.Env):
+                raise TrustaxError(f"{name} must return a gymnasium.Env, not {type(copies[-1]).__name__}")
+            made.callback(copies[-1].close)
+        if len({id(copy) for copy in copies}) < count:
+            raise TrustaxError(f"{name} must make a new environment at each call, not return the same one")
         made.pop_all()
-    for copy in copies:
-        if not isinstance(copy, gymnasium.Env):
-            raise TrustaxError(f"{name} must return a gymnasium.Env, not {type(copy).__name__}")
-    if len({id(copy) for copy in copies}) < count:
-        raise TrustaxError(f"{name} must make a new environment at each call, not return the same one")
     return copies
 
 

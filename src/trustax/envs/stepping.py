@@ -5,6 +5,7 @@ them leads to JAX.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -41,11 +42,12 @@ class Copies:
         self._envs = envs
         self._observations: list[Any] = [None] * len(envs)
         self._ended = np.zeros(len(envs), bool)
-        for index, env in enumerate(envs):
-            for name in ("observation_space", "action_space"):
-                if getattr(env, name) != getattr(self, name):
-                    spaces = f"{one_line(getattr(env, name))}, but that of environment 0 is {getattr(self, name)}"
-                    raise FaultyEnvError(index, f"its {name} is {one_line(spaces)}; all copies must have the same")
+        try:
+            self._require_same_spaces()
+        except FaultyEnvError:
+            with suppress(FaultyEnvError):
+                self.close()
+            raise
 
     def reset(self, seeds: Sequence[int], ended: np.ndarray | None = None) -> Any:
         """Start all copies and return their observations; the next step resets those in `ended` again."""
@@ -76,9 +78,18 @@ class Copies:
         return Row(self._batch(), reward, terminated, truncated, *_games(infos), self._success(infos))
 
     def close(self) -> None:
+        """Close all copies, also if some of them fail."""
+        with ExitStack() as stack:
+            for index, env in enumerate(self._envs):
+                stack.enter_context(failures_of(index, "close"))
+                stack.callback(env.close)
+
+    def _require_same_spaces(self) -> None:
         for index, env in enumerate(self._envs):
-            with failures_of(index, "close"):
-                env.close()
+            for name in ("observation_space", "action_space"):
+                if getattr(env, name) != getattr(self, name):
+                    spaces = f"{one_line(getattr(env, name))}, but that of environment 0 is {getattr(self, name)}"
+                    raise FaultyEnvError(index, f"its {name} is {one_line(spaces)}; all copies must have the same")
 
     def _reset(self, index: int, **arguments: Any) -> dict[str, Any]:
         returned = self._envs[index].reset(**arguments)
