@@ -48,6 +48,11 @@ def test_categorical_bounds(probability: float, lower: float, upper: float) -> N
     np.testing.assert_allclose(bounds, (lower, upper), atol=6e-4)
 
 
+def test_a_large_radius_lets_a_likely_action_become_certain() -> None:
+    _, upper = categorical_bounds(jnp.array(0.99), 0.3)
+    np.testing.assert_allclose(upper, 1 / 0.99, rtol=1e-3)
+
+
 def test_categorical_bounds_solve_their_equation() -> None:
     p = np.arange(0.01, 0.99, 0.01)
     for y in categorical_bounds(jnp.asarray(p, jnp.float32), 0.01):

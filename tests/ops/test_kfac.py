@@ -38,7 +38,7 @@ def random_curvature(architecture: Architecture) -> tuple[KroneckerFactors, list
     sizes = [(len(a.values), len(g.values)) for a, g in empty.blocks]
     estimates = [(positive_definite(generator, into), positive_definite(generator, out)) for into, out in sizes]
     given = [(jnp.asarray(a, float), jnp.asarray(g, float)) for a, g in estimates]
-    begin = quickly(lambda x: empty.average(x, decay=0.99, first=jnp.array(True)).decompose(jnp.array(True)))
+    begin = quickly(lambda x: empty.average(x, decay=0.99).decompose(jnp.array(True)))
     return begin(given), estimates
 
 
@@ -185,8 +185,7 @@ def test_factors_of_convolutions_are_sums_over_samples_and_positions() -> None:
 def test_running_averages_start_with_the_first_estimate_and_decay() -> None:
     first, second = random_curvature(DENSE)[1], [(2 * a, 3 * g) for a, g in random_curvature(DENSE)[1]]
     as_arrays = [[(jnp.asarray(a, jnp.float32), jnp.asarray(g, jnp.float32)) for a, g in x] for x in (first, second)]
-    curvature = KroneckerFactors.init(DENSE).average(as_arrays[1], 0.9, jnp.array(True))
-    curvature = curvature.average(as_arrays[0], 0.9, jnp.array(True)).average(as_arrays[1], 0.9, jnp.array(False))
+    curvature = KroneckerFactors.init(DENSE).average(as_arrays[0], 0.9).average(as_arrays[1], 0.9)
     for (a, g), (first_a, first_g) in zip(curvature.blocks, first, strict=True):
         np.testing.assert_allclose(a.average, (0.9 + 0.1 * 2) * first_a, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(g.average, (0.9 + 0.1 * 3) * first_g, rtol=1e-5, atol=1e-6)

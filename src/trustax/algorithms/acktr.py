@@ -79,13 +79,15 @@ class ACKTR(NetworkSettings):
         """Estimate F, then take one step.
 
         The interval of the decompositions depends on the iteration number and not on a counter in the state: the number
-        is the same for all seeds, so the conditional remains a conditional when the update is mapped over seeds.
+        is the same for all seeds, so the conditional remains a conditional when the update is mapped over seeds. A
+        learner whose first updates were skipped, because they were not finite, waits for the next decomposition.
         """
         batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
         curvature = self._estimate(state, batch, progress, key)
         gradient, metrics = jax.grad(self._loss, has_aux=True)(state.policy, batch)
         direction = curvature.precondition(gradient, self.damping)
         scale = trust_region_scale(direction, gradient.parameters, self.learning_rate, self.kl_target)
+        scale = jnp.where(curvature.is_decomposed, scale, 0.0)
 
         velocity = self.momentum * state.velocity + scale * direction
         factor = schedule_factor(self.learning_rate_schedule, progress, self.schedule_boundaries)
@@ -106,7 +108,7 @@ class ACKTR(NetworkSettings):
         """Update F with this rollout."""
         noise = self.value_noise * jax.random.normal(key, batch.weight.shape)
         factors = fisher_factors(state.policy, batch.observation, batch.action, noise, batch.weight)
-        averaged = state.curvature.average(factors, self.statistics_decay, progress.iteration == 0)
+        averaged = state.curvature.average(factors, self.statistics_decay)
         return averaged.decompose(progress.iteration % self.eigen_interval == 0)
 
     def _loss(self, policy: Policy, batch: Batch) -> tuple[Float[Array, ""], Metrics]:

@@ -83,8 +83,8 @@ def _categorical_table(kl_radius: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _root(function, left, right):  # type: ignore[no-untyped-def]
-    """Find a root by bisection, elementwise; the function must have opposite signs at `left` and `right`."""
-    is_increasing = function(right) > 0
+    """Find a root of a monotonic function by bisection, elementwise; without a root, return the end nearest to 0."""
+    is_increasing = function(right) > function(left)
     for _ in range(100):
         middle = (left + right) / 2
         past_root = (function(middle) > 0) == is_increasing

@@ -64,11 +64,15 @@ class KroneckerFactors(eqx.Module):
         shapes = [jax.eval_shape(_as_matrix, array).shape for array in arrays]
         return cls(tuple((Factor.init(into), Factor.init(out)) for into, out in shapes))
 
-    def average(
-        self, estimates: list[Pair], decay: Float[Array, ""] | float, first: Bool[Array, ""]
-    ) -> "KroneckerFactors":
+    @property
+    def is_decomposed(self) -> Bool[Array, ""]:
+        """Whether `decompose` has ever seen an estimate; the gradients G may all be 0, the inputs A never are."""
+        return jnp.any(jnp.stack([jnp.any(a.values) for a, _ in self.blocks]))
+
+    def average(self, estimates: list[Pair], decay: Float[Array, ""] | float) -> "KroneckerFactors":
         """Update the running averages with new estimates; the first estimates replace them."""
-        old_weight = jnp.where(first, 0.0, decay)
+        has_estimates = jnp.any(jnp.stack([jnp.any(a.average) for a, _ in self.blocks]))
+        old_weight = jnp.where(has_estimates, decay, 0.0)
 
         def update(factor: Factor, estimate: Square) -> Factor:
             return Factor(old_weight * factor.average + (1 - old_weight) * estimate, factor.values, factor.vectors)
