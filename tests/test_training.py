@@ -407,6 +407,26 @@ def test_an_interrupted_run_without_a_folder_keeps_its_agents(env: str) -> None:
     assert "sys.last_value.result" in stopped.value.__notes__[0]
 
 
+def test_a_callback_that_stops_a_run_between_restarts_saves_it(tmp_path: Path) -> None:
+    settings = SMALL | {"restart_interval": 4}
+    tx.train(small(), GYMNASIUM, run_dir=tmp_path / "run", callbacks=lambda one: one.number == 3, **settings)
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step_000000000384"]
+    resumed = tx.train(small(), GYMNASIUM, run_dir=tmp_path / "run", resume=True, **settings)
+    assert len(resumed.records) == 6
+
+
+def test_iterations_that_the_program_keeps_are_saved_at_its_end(tmp_path: Path) -> None:
+    code = (
+        "import trustax as tx\n"
+        "run = tx.Run(algorithm=tx.PPO(num_minibatches=4), env_id='CartPole-v1', num_envs=2, horizon=64)\n"
+        f"kept = tx.iterations(run, run_dir={str(tmp_path / 'run')!r})\n"
+        "print([next(kept).number for _ in range(2)])\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "[1, 2]\n", "")
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step_000000000256"]
+
+
 def test_a_run_of_an_object_resumes_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trustax.runtime.train_step.TrainStep.compile", interrupted)
 

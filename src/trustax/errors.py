@@ -56,7 +56,7 @@ OTHER_NAMES = {
 """Names from Stable-Baselines3 and CleanRL, with our names for them."""
 NOTES = {
     "num_minibatches": "a minibatch holds num_envs * horizon / num_minibatches samples",
-    "value_cost": "Stable-Baselines3's 0.5 is 1.0 here, because the loss has a factor 1/2",
+    "value_cost": "Stable-Baselines3's 0.5 is 1.0 here, because the loss has a factor 1/2 (not with ACKTR)",
     "quiet": "verbose=0 is quiet=True",
     "run_dir": "TensorBoard events are written there",
 }

@@ -1,6 +1,8 @@
 """Training: `iterations` yields every iteration of a run; `train` runs it to the end and calls callbacks."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import atexit
+import weakref
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -238,19 +240,20 @@ def iterations(
     num_workers: int = 0,
     worker_timeout: float = 60.0,
     restart_workers: bool = False,
-) -> Iterator[Iteration]:
+) -> Generator[Iteration]:
     """Train a `Run` and yield every iteration.
 
     The caller may inspect an iteration, get an agent from it, or stop training by leaving the loop; with a `run_dir`,
-    the last iteration is then saved. `traced` names metrics to return for every update. The other arguments are as in
-    `train`.
+    the last iteration is then saved. A caller that keeps the iterator in a variable ends the run with its `close()`;
+    the end of the program does so too. `traced` names metrics to return for every update. The other arguments are as
+    in `train`.
 
     >>> from trustax.algorithms import PPO
     >>> run = Run(algorithm=PPO(num_minibatches=4), env_id="CartPole-v1", horizon=128, total_timesteps=1024)
     >>> [iteration.timesteps for iteration in iterations(run)]
     [512, 1024]
     """
-    with TrainingLoop(
+    loop = TrainingLoop(
         run,
         env,
         run_dir=run_dir,
@@ -260,7 +263,15 @@ def iterations(
         loggers=loggers,
         traced=traced,
         workers=Workers(num_workers, worker_timeout, restart_workers),
-    ) as loop:
+    )
+    generator = _iterate(loop)
+    reference = weakref.ref(generator)
+    atexit.register(lambda: (kept := reference()) and kept.close())  # Python itself closes it too late to save
+    return generator
+
+
+def _iterate(loop: TrainingLoop) -> Generator[Iteration]:
+    with loop:
         yield from loop
 
 

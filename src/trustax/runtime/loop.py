@@ -133,7 +133,7 @@ class TrainingLoop:
         with self._stack as stack:
             # The processes of a distributed run save together, so one that fails cannot save.
             if kind is None or self.group.num_processes == 1:
-                self._save_last()
+                self._save_last(is_chosen=kind is None or kind is GeneratorExit)
             self._stack = stack.pop_all()
         self._stack.__exit__(kind, error, trace)
 
@@ -200,10 +200,14 @@ class TrainingLoop:
     def _save(self) -> Path | None:
         return self._files.save(self._step.placement.whole(self.state), before=self._log.sync)
 
-    def _save_last(self) -> None:
-        """Save the last complete iteration, if it is not saved yet and the next one has not reused its buffers."""
-        should_save = self._files.has_unsaved and not is_deleted(self.state)
-        if should_save and self._files.directory.should_save(int(self.state.iteration), stopping=True):
+    def _save_last(self, is_chosen: bool = False) -> None:
+        """Save the last complete iteration, if it is not saved yet and the next one has not reused its buffers.
+
+        If the caller or a callback has chosen it as the last one, it is also saved between restarts of environments.
+        """
+        if not self._files.has_unsaved or is_deleted(self.state):
+            return
+        if is_chosen or self._files.directory.should_save(int(self.state.iteration), stopping=True):
             self._save()
 
     def _stop(self) -> NoReturn:

@@ -98,8 +98,10 @@ def _open_and_lock(folder: Path, deadline: float, take_over: bool = False) -> in
                     return descriptor
                 holder = _holder(descriptor)
                 os.close(descriptor)
-                message = f"{folder} is being trained by another process{holder}; wait until it ends"
-                raise TrustaxError(message) from None
+                if holder == os.getpid():
+                    raise TrustaxError(f"{folder} is being trained by this process; end that run first") from None
+                pid = "" if holder is None else f" (PID {holder})"
+                raise TrustaxError(f"{folder} is being trained by another process{pid}; wait until it ends") from None
         except OSError:  # a file system without locks
             os.close(descriptor)
             return None
@@ -123,12 +125,12 @@ def _is_at(folder: Path, descriptor: int) -> bool:
         return False
 
 
-def _holder(descriptor: int) -> str:
-    """The PID of the process that holds the lock, as far as the system tells."""
+def _holder(descriptor: int) -> int | None:
+    """The PID of the process that holds the lock, if the system tells."""
     inode = f":{os.fstat(descriptor).st_ino}"
     with contextlib.suppress(OSError, ValueError):
         for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
             fields = line.split()
             if fields[1:2] == ["FLOCK"] and fields[5].endswith(inode):
-                return f" (PID {fields[4]})"
-    return ""
+                return int(fields[4])
+    return None

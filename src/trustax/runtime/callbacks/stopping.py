@@ -49,10 +49,15 @@ class StopWithoutProgress(CheckedSettings):
         if count != self._seen + 1:  # the first iteration of a resumed run
             self._forget()
         for record in iteration.records if self._seen == 0 else [iteration.record]:
-            improved = mean_return(record) > self._best + self.min_delta
-            self._best, self._waited = (mean_return(record), 0) if improved else (self._best, self._waited + 1)
+            self._compare(mean_return(record))
         self._seen = count
         return self._waited >= self.patience
+
+    def _compare(self, value: float) -> None:
+        if value > self._best + self.min_delta:
+            self._best, self._waited = value, 0
+        elif value > float("-inf"):  # an episode has ended
+            self._waited += 1
 
 
 def mean_return(record: Record) -> float:
