@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 import trustax as tx
 from trustax.envs.gymnasium_spaces import spec_of
+from trustax.envs.jax.pendulum import Pendulum
 from trustax.networks import Architecture
 from trustax.storage import pytree as checkpoint
 from trustax.storage.manifest import CheckpointError
@@ -98,6 +99,26 @@ def test_one_observation_gives_one_action_and_a_batch_gives_a_batch() -> None:
     assert agent.predict(np.zeros(3))[0].shape == (1,)
     assert agent.predict(np.zeros((5, 3)))[0].shape == (5, 1)
     assert agent.predict(np.zeros(3), state="kept")[1] == "kept"
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_actions_may_be_changed(deterministic: bool) -> None:
+    for env, size in (("Pendulum-v1", 3), ("CartPole-v1", 4)):
+        for observation in (np.zeros(size), np.zeros((5, size))):
+            action, _ = trained(env).agent().predict(observation, deterministic=deterministic)
+            action[...] = 0
+
+
+def test_an_image_is_given_in_whole_numbers() -> None:
+    spec = tx.EnvSpec((36, 36, 1), tx.DiscreteActions(4), "uint8")
+    agent = tx.Agent(Architecture(spec).init(jax.random.key(0)))
+    image = np.random.default_rng(0).integers(0, 256, (36, 36, 1), np.uint8)
+    expected, _ = agent.predict(image, deterministic=True)
+    for same in (image.astype(np.float64), image.astype(np.int64), image.tolist()):
+        assert agent.predict(same, deterministic=True)[0] == expected
+    for other in (image / np.float32(255), image.astype(int) - 1, np.full(image.shape, np.nan)):
+        with pytest.raises(tx.TrustaxError, match=r"whole numbers from 0 to 255, not (float|int)\d+ from .*; pass the"):
+            agent.predict(other)
 
 
 def test_box_actions_are_clipped_to_their_bounds_and_shape() -> None:
@@ -260,8 +281,22 @@ def test_an_agent_is_not_evaluated_on_other_actions() -> None:
         observation_space = spaces.Box(-1.0, 1.0, (4,))
         action_space = spaces.Box(-1.0, 1.0, (1,))
 
-    with pytest.raises(tx.TrustaxError, match=r"2 outputs for DiscreteActions, but .* 1 outputs for BoxActions"):
+    with pytest.raises(tx.TrustaxError, match=r"2 outputs for DiscreteActions .*, but .* 1 outputs for BoxActions"):
         tx.evaluate(trained("CartPole-v1").agent(), FourNumbers)
+
+
+@pytest.mark.parametrize("env", [lambda: gymnasium.make("Pendulum-v1"), Pendulum()], ids=["function", "object"])
+def test_an_error_about_an_environment_shows_its_name(env: Any) -> None:
+    with pytest.raises(tx.TrustaxError, match=r", but (<lambda>|Pendulum) has observations"):
+        tx.evaluate(trained("CartPole-v1").agent(), env)
+
+
+def test_every_seed_of_a_run_can_be_evaluated() -> None:
+    agent = trained("CartPole-v1").agent()
+    assert len(tx.evaluate(agent, num_episodes=2, seed=2**32 - 1).returns) == 2
+    for seed in (-1, 2**32):
+        with pytest.raises(tx.TrustaxError, match=rf"^seed must be between 0 and 2\*\*32 - 1, not {seed}$"):
+            tx.evaluate(agent, seed=seed)
 
 
 def test_an_action_that_is_one_number_has_no_axis() -> None:

@@ -24,7 +24,7 @@ from trustax.storage.export import export
 from trustax.storage.hub import push
 from trustax.storage.manifest import CheckpointError
 from trustax.storage.specs import spec_from_json, spec_to_json
-from trustax.types import EnvSpec
+from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
 if TYPE_CHECKING:
     from trustax.evaluation import EvaluationResult
@@ -104,16 +104,13 @@ class Agent:
             actions = _mode(self.policy, self.statistics, batch)
         else:
             actions = _sample(self.policy, self.statistics, batch, self._key, self._num_calls)
-        chosen = np.asarray(actions)
+        chosen = np.array(actions)  # a copy, since views of JAX's arrays are read-only
         return (chosen[0, ...] if single else chosen), state
 
     def require_fit(self, spec: EnvSpec, name: str) -> None:
-        """Raise an error if the agent does not fit an environment. Bounds may differ by rounding between engines."""
-        ours, theirs = (
-            f"observations of shape {each.observation_shape} and {each.actions.num_outputs} outputs for "
-            f"{type(each.actions).__name__}"
-            for each in (self.spec, spec)
-        )
+        """Raise an error if the agent does not fit an environment. Bounds may differ: the agent keeps its own."""
+        with_parts = self.spec.parts is not None and spec.parts is not None
+        ours, theirs = (_describe(each, with_parts) for each in (self.spec, spec))
         if ours != theirs:
             raise TrustaxError(f"the agent has {ours}, but {name} has {theirs}")
 
@@ -125,7 +122,9 @@ class Agent:
             elif is_structured(parts, observation):
                 observation = flatten(parts, observation)
         try:
-            return np.asarray(observation, self.spec.observation_dtype)
+            array = np.asarray(observation)
+            with np.errstate(invalid="ignore"):
+                converted = array.astype(self.spec.observation_dtype, copy=False)
         except (TypeError, ValueError) as error:
             if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict):
                 raise TrustaxError("predict takes an observation: observation, info = env.reset()") from error
@@ -133,6 +132,12 @@ class Agent:
                 f"an observation must be an array of shape {self.spec.observation_shape}, not a "
                 f"{type(observation).__name__}; gymnasium.wrappers.FlattenObservation makes one"
             ) from error
+        if array.dtype != converted.dtype == np.uint8 and not np.array_equal(array, converted):
+            raise TrustaxError(
+                f"an observation must hold whole numbers from 0 to 255, not {array.dtype} from {array.min():g} to "
+                f"{array.max():g}; pass the image as the environment returns it"
+            )
+        return converted
 
     def export(self, path: str | Path, deterministic: bool = True) -> None:
         """Export the policy to one file that runs without Trustax: `policy.stablehlo` or `policy.onnx`.
@@ -184,6 +189,22 @@ class Agent:
         `trustax[hub]` and a login: `hf auth login`.
         """
         return push(self.save, repo_id, None if run_dir is None else Path(run_dir), evaluation, private)
+
+
+def _describe(spec: EnvSpec, with_parts: bool) -> str:
+    """What must be equal in the specs of an agent and of its environment."""
+    observations = f"observations of shape {spec.observation_shape}"
+    if with_parts:
+        parts = (f"{part}{f' from {part.starts}' if part.starts else ''}" for part in spec.parts or ())
+        observations += f" made of {', '.join(parts)}"
+    match actions := spec.actions:
+        case DiscreteActions(start=start):
+            details = f"numbered from {start}"
+        case MultiDiscreteActions(counts=counts, starts=starts):
+            details = f"of shape {actions.environment_shape} with {counts} choices numbered from {starts}"
+        case BoxActions():
+            details = f"of shape {actions.environment_shape}"
+    return f"{observations} and {actions.num_outputs} outputs for {type(actions).__name__} {details}"
 
 
 @jax.jit

@@ -50,11 +50,14 @@ def evaluate(
     env = environment_of_agent(agent) if env is None else env
     if num_episodes < 1:
         raise TrustaxError(f"num_episodes must be at least 1, not {num_episodes}")
+    if not 0 <= seed < 2**32:
+        raise TrustaxError(f"seed must be between 0 and 2**32 - 1, not {seed}")
+    name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
     num_envs = min(num_episodes, max_envs)
     episodes_left = np.array([num_episodes // num_envs + (i < num_episodes % num_envs) for i in range(num_envs)])
-    environment = make(env, [seed + EVALUATION_SEED], num_envs, compiled=False)
+    environment = make(env, [(int(seed) + EVALUATION_SEED) % 2**32], num_envs, compiled=False)
     try:
-        agent.require_fit(environment.spec, str(env))
+        agent.require_fit(environment.spec, name)
         observation = environment.reset()[0]
         episode_return, length, ended = np.zeros(num_envs), np.zeros(num_envs, int), np.zeros(num_envs, bool)
         finished: list[tuple[float, int, bool | None]] = []

@@ -9,7 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Shaped
 
+from trustax.errors import TrustaxError
 from trustax.ops.observations import Part
+from trustax.settings import validated
+from trustax.settings.kinds import fitting
 
 Metrics = dict[str, Array]
 """Metrics by name, as a compiled update returns them."""
@@ -22,8 +25,18 @@ class DiscreteActions:
     count: int
     start: int = 0
 
+    def __post_init__(self) -> None:
+        _convert(self)
+        if self.count < 1:
+            raise TrustaxError(f"the count of DiscreteActions must be at least 1, not {self.count}")
+
     @property
     def shape(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def environment_shape(self) -> tuple[int, ...]:
+        """The shape of an action as the environment takes it."""
         return ()
 
     @property
@@ -47,9 +60,22 @@ class MultiDiscreteActions:
     starts: tuple[int, ...]
     array_shape: tuple[int, ...] | None = None
 
+    def __post_init__(self) -> None:
+        _convert(self)
+        if min(self.counts, default=0) < 1 or len(self.counts) != len(self.starts):
+            raise TrustaxError(
+                "MultiDiscreteActions must have counts of at least 1 and a start for each, "
+                f"not the counts {self.counts} and the starts {self.starts}"
+            )
+        _convert_shape(self, "array_shape")
+
     @property
     def shape(self) -> tuple[int, ...]:
         return (len(self.counts),)
+
+    @property
+    def environment_shape(self) -> tuple[int, ...]:
+        return self.shape if self.array_shape is None else self.array_shape
 
     @property
     def num_outputs(self) -> int:
@@ -58,7 +84,7 @@ class MultiDiscreteActions:
     def for_environment(self, action: Any) -> Any:
         """Convert actions to the numbering and the shape of the environment; they may have leading batch axes."""
         numbered = action + np.broadcast_to(np.asarray(self.starts, np.int32), action.shape)
-        return numbered.reshape(*action.shape[:-1], *(self.shape if self.array_shape is None else self.array_shape))
+        return numbered.reshape(*action.shape[:-1], *self.environment_shape)
 
 
 @dataclass(frozen=True)
@@ -72,9 +98,23 @@ class BoxActions:
     high: tuple[float, ...]
     box_shape: tuple[int, ...] | None = None
 
+    def __post_init__(self) -> None:
+        _convert(self)
+        pairs = zip(self.low, self.high, strict=False)
+        if not 0 < len(self.low) == len(self.high) or not all(low <= high for low, high in pairs):  # false for NaN
+            raise TrustaxError(
+                "BoxActions must have a low and a high bound for each number, with low <= high, "
+                f"not the low bounds {self.low} and the high bounds {self.high}"
+            )
+        _convert_shape(self, "box_shape")
+
     @property
     def shape(self) -> tuple[int, ...]:
         return (len(self.low),)
+
+    @property
+    def environment_shape(self) -> tuple[int, ...]:
+        return self.shape if self.box_shape is None else self.box_shape
 
     @property
     def num_outputs(self) -> int:
@@ -97,7 +137,7 @@ class BoxActions:
         """
         low, high = (np.broadcast_to(bound, action.shape) for bound in self.bounds)
         clipped = jnp.clip(action, low, high)
-        return clipped.reshape(*action.shape[:-1], *(self.shape if self.box_shape is None else self.box_shape))
+        return clipped.reshape(*action.shape[:-1], *self.environment_shape)
 
 
 Actions = DiscreteActions | MultiDiscreteActions | BoxActions
@@ -113,6 +153,19 @@ class EnvSpec:
     parts: tuple[Part, ...] | None = None
     """The structure that observations are flattened from; None if the environment returns plain arrays."""
 
+    def __post_init__(self) -> None:
+        _convert(self)
+        if min(self.observation_shape, default=1) < 1:
+            raise TrustaxError(f"observation_shape must have sizes of at least 1, not {self.observation_shape}")
+        if not isinstance(self.actions, Actions):
+            kinds = "DiscreteActions, MultiDiscreteActions or BoxActions"
+            raise TrustaxError(f"the actions of an EnvSpec must be {kinds}, not {type(self.actions).__name__}")
+        if self.observation_dtype not in ("float32", "uint8"):
+            raise TrustaxError(
+                f"observation_dtype must be 'float32' or 'uint8', not {self.observation_dtype!r}; "
+                "with 'float32', observations of other types are converted"
+            )
+
     @property
     def is_image(self) -> bool:
         """Images are uint8 and of rank 3; everything else is treated as a vector."""
@@ -121,6 +174,24 @@ class EnvSpec:
     @property
     def observation_size(self) -> int:
         return math.prod(self.observation_shape)
+
+
+def _convert(spec: Any) -> None:
+    """Convert the fields of a frozen dataclass to Python's own types; lists and arrays become tuples."""
+    given = vars(spec).items()
+    fields = {name: value.tolist() if isinstance(value, np.ndarray | Array) else value for name, value in given}
+    for name, value in validated(type(spec), fields).items():
+        object.__setattr__(spec, name, value)
+
+
+def _convert_shape(actions: Any, name: str) -> None:
+    """Convert a shape that may be None."""
+    if (value := getattr(actions, name)) is None:
+        return
+    (size,), shape = actions.shape, fitting(name, value, tuple[int, ...])
+    if min(shape, default=1) < 1 or math.prod(shape) != size:
+        raise TrustaxError(f"{name} must be a shape of {size} entries, not {shape}")
+    object.__setattr__(actions, name, shape)
 
 
 class TimeStep(NamedTuple):

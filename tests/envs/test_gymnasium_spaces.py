@@ -68,6 +68,14 @@ def test_errors_about_observations_without_a_fixed_size_name_the_key(space: Spac
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (0,)), spaces.Dict(), spaces.Dict(a=spaces.Box(-1, 1, (2, 0)))])
+def test_observations_without_a_number_are_refused(space: Space) -> None:
+    with pytest.raises(
+        TrustaxError, match=r"^mine: an observation must have at least one number, not the shape \(0,\)"
+    ):
+        spec_of("mine", space, spaces.Discrete(2))
+
+
 @pytest.mark.parametrize("space", [spaces.Box(0, 9, (2,), np.int32), spaces.Dict(a=BOX), spaces.Tuple((BOX, BOX))])
 def test_unsupported_actions_raise_an_error(space: Space) -> None:
     with pytest.raises(

@@ -3,6 +3,7 @@
 import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
@@ -227,3 +228,31 @@ def test_integer_flags_and_observations_are_converted() -> None:
     settings = {"num_envs": 2, "horizon": 8, "total_timesteps": 32, "normalize_observations": False, "quiet": True}
     result = tx.train(tx.PPO(num_minibatches=2), Sloppy(), **settings)
     assert result.records[-1]["rollout/ep_len_mean"] == [3.0]
+
+
+class Bandit:
+    """Two arms, of which the second pays; there is no state."""
+
+    spec: ClassVar[EnvSpec] = EnvSpec((1,), DiscreteActions(2))
+    time_limit: ClassVar[int | None] = None
+
+    def reset(self, key: Any) -> tuple[()]:
+        return ()
+
+    def step(self, state: tuple[()], action: Any) -> tuple[tuple[()], Any, Any]:
+        return (), 1.0 * action, True
+
+    def observe(self, state: tuple[()]) -> Any:
+        return jnp.ones(1)
+
+    def succeeded(self, state: tuple[()]) -> Any:
+        return True
+
+
+def test_an_environment_may_have_no_state(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"num_envs": 2, "horizon": 8, "num_seeds": 2, "quiet": True, "run_dir": tmp_path / "run"}
+    for steps in (32, 64):
+        result = tx.train(tx.PPO(num_minibatches=2), Bandit(), total_timesteps=steps, resume=True, **settings)
+    assert result.records[-1]["rollout/ep_len_mean"] == [1.0, 1.0]
+    assert result.records[-1]["rollout/success_rate"] == [1.0, 1.0]
+    assert set(tx.evaluate(result.agent(), Bandit(), deterministic=False, num_episodes=20).returns) == {0.0, 1.0}

@@ -25,10 +25,17 @@ def spec_of(name: str, observation_space: Space, action_space: Space) -> EnvSpec
     """
     actions = _actions_of(name, action_space)
     if isinstance(observation_space, Box | MultiBinary):
-        is_image = observation_space.dtype == np.uint8 and can_convolve(observation_space.shape)
-        return EnvSpec(observation_space.shape, actions, "uint8" if is_image else "float32")
-    parts = tuple(_parts_of(name, observation_space))
-    return EnvSpec((sum(part.size for part in parts),), actions, parts=parts)
+        shape, parts = observation_space.shape, None
+    else:
+        parts = tuple(_parts_of(name, observation_space))
+        shape = (sum(part.size for part in parts),)
+    if 0 in shape:
+        raise TrustaxError(
+            f"{name}: an observation must have at least one number, not the shape {shape}; if there is nothing to "
+            "observe, return a constant of the space Box(0, 1, (1,))"
+        )
+    is_image = parts is None and observation_space.dtype == np.uint8 and can_convolve(shape)
+    return EnvSpec(shape, actions, "uint8" if is_image else "float32", parts)
 
 
 def _parts_of(name: str, space: Space, path: tuple[str | int, ...] = ()) -> Iterator[Part]:

@@ -61,10 +61,10 @@ class VectorizedJaxEnv:
         keys = jax.vmap(stream, (None, 0), out_axes=1)(self._seeds, np.arange(self._num_envs))
         zeros = jnp.zeros(keys.shape, jnp.int32)
         inner = _batched(self._start)(keys, zeros)
-        return VectorizedState(inner, keys, zeros + 1, zeros, zeros > 0), self._observe(inner)
+        return VectorizedState(inner, keys, zeros + 1, zeros, zeros > 0), self._observe(inner, zeros)
 
-    def _observe(self, inner: Any) -> Shaped[Array, "seed env ..."]:
-        return _batched(self._definition.observe)(inner).astype(self.spec.observation_dtype)
+    def _observe(self, inner: Any, like: Shaped[Array, "seed env"]) -> Shaped[Array, "seed env ..."]:
+        return _of_states(self._definition.observe, inner, like).astype(self.spec.observation_dtype)
 
     def draw_starts(self, state: VectorizedState, num_steps: int) -> tuple[VectorizedState, Any]:
         """Sample the first states of all episodes that may start in the next steps, `time seed env`.
@@ -93,7 +93,7 @@ class VectorizedJaxEnv:
         limit = self._definition.time_limit
         truncated = jnp.zeros_like(running) if limit is None else running & (elapsed >= limit)
         timestep = TimeStep(
-            observation=self._observe(inner),
+            observation=self._observe(inner, running),
             reward=jnp.where(running, reward, 0.0).astype(jnp.float32),
             terminated=terminated,
             truncated=truncated,
@@ -107,7 +107,7 @@ class VectorizedJaxEnv:
     def _success(self, inner: Any, ended: Bool[Array, "seed env"]) -> Bool[Array, "seed env"] | None:
         if not isinstance(self._definition, GoalJaxEnv):
             return None
-        return ended & _batched(self._definition.succeeded)(inner)
+        return ended & _of_states(self._definition.succeeded, inner, ended)
 
 
 def _environment_key(start: int, seed: Any, env: Any) -> Key[Array, ""]:
@@ -118,6 +118,11 @@ def _environment_key(start: int, seed: Any, env: Any) -> Key[Array, ""]:
 
 def _batched(function: Any) -> Any:
     return jax.vmap(jax.vmap(function))
+
+
+def _of_states(function: Any, inner: Any, like: Shaped[Array, "seed env"]) -> Any:
+    """A function of each state; the axes are those of `like`, since a state may hold no array."""
+    return _batched(lambda state, _: function(state))(inner, like)
 
 
 def _select(where: Bool[Array, "seed env"], true: Any, false: Any) -> Any:

@@ -64,7 +64,7 @@ def to_onnx(policy: Policy, statistics: RunningStatistics | None, deterministic:
     outputs = _outputs(graph, network, x, policy.architecture.network)
     _action(graph, spec, outputs, network.log_std, None if deterministic else NOISE)
     kind = onnx.TensorProto.FLOAT if isinstance(spec.actions, BoxActions) else onnx.TensorProto.INT64
-    action = onnx.helper.make_tensor_value_info("action", kind, ["batch", *_shape_for_environment(spec)])
+    action = onnx.helper.make_tensor_value_info("action", kind, ["batch", *spec.actions.environment_shape])
     described = onnx.helper.make_graph(graph.nodes, "policy", [_declared(entry) for entry in inputs], [action])
     described.initializer.extend(graph.constants)
     model = onnx.helper.make_model(
@@ -84,13 +84,6 @@ def _declared(entry: Input) -> Any:
         "integer": onnx.TensorProto.INT64,
     }
     return onnx.helper.make_tensor_value_info(entry.name, kinds[entry.dtype], ["batch", *entry.shape])
-
-
-def _shape_for_environment(spec: EnvSpec) -> tuple[int, ...]:
-    match spec.actions:
-        case BoxActions(box_shape=shape) | MultiDiscreteActions(array_shape=shape):
-            return spec.actions.shape if shape is None else shape
-    return ()
 
 
 def _observation(graph: Graph, inputs: Sequence[Input], spec: EnvSpec) -> str:
@@ -190,13 +183,13 @@ def _action(graph: Graph, spec: EnvSpec, outputs: str, log_std: Any, noise: str 
         case MultiDiscreteActions() as actions:
             numbers = _choices(graph, actions, outputs, noise)
             numbered = graph.add("Add", numbers, graph.constant(np.array(actions.starts, np.int64)))
-            graph.reshape(numbered, *_shape_for_environment(spec), output="action")
+            graph.reshape(numbered, *actions.environment_shape, output="action")
         case BoxActions() as actions:
             if noise is not None:
                 outputs = graph.add("Add", outputs, graph.add("Mul", noise, graph.constant(np.exp(log_std))))
             low, high = map(graph.constant, actions.bounds)
             clipped = graph.add("Min", graph.add("Max", outputs, low), high)
-            graph.reshape(clipped, *_shape_for_environment(spec), output="action")
+            graph.reshape(clipped, *actions.environment_shape, output="action")
 
 
 def _largest(graph: Graph, logits: str, noise: str | None) -> str:

@@ -7,8 +7,6 @@ from trustax.ops.observations import Part
 from trustax.storage.atomic import jsonable
 from trustax.types import Actions, BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
-OBSERVATION_TYPES = ("float32", "uint8")
-
 
 def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
     """Convert an EnvSpec to JSON values."""
@@ -18,8 +16,6 @@ def spec_to_json(spec: EnvSpec) -> dict[str, Any]:
 def spec_from_json(values: dict[str, Any]) -> EnvSpec:
     """Restore a spec from `spec_to_json`. The names of the action fields determine the kind of actions."""
     actions, parts = _with_tuples(values["actions"]), values.get("parts")
-    if values["observation_dtype"] not in OBSERVATION_TYPES:
-        raise ValueError(f"observations of type {values['observation_dtype']!r}")
     return EnvSpec(
         tuple(values["observation_shape"]),
         _actions_from_json(actions),

@@ -56,7 +56,8 @@ class Evaluate(CheckedSettings):
         """Start without evaluations, or with those up to the checkpoint from which the run resumes."""
         if self.env is None and not is_known(run.env_id):
             raise TrustaxError(
-                f"Evaluate needs an environment, because the run's was not given by its id: Evaluate(env={run.env_id})"
+                f"Evaluate needs an environment, because the run's, {run.env_id}, was not given by its id; "
+                "pass the same to Evaluate(env=...)"
             )
         self.evaluations = []
         path = None if run_dir is None else run_dir / EVALUATIONS_FILE
