@@ -265,14 +265,19 @@ def iterations(
         workers=Workers(num_workers, worker_timeout, restart_workers),
     )
     generator = _iterate(loop)
-    reference = weakref.ref(generator)
-    atexit.register(lambda: (kept := reference()) and kept.close())  # Python itself closes it too late to save
+    atexit.register(_close, weakref.ref(generator))
     return generator
 
 
 def _iterate(loop: TrainingLoop) -> Generator[Iteration]:
     with loop:
         yield from loop
+
+
+def _close(reference: weakref.ref[Generator[Iteration]]) -> None:
+    """Close a generator that the program has kept until its end; Python itself closes it too late to save."""
+    if (generator := reference()) is not None:
+        generator.close()
 
 
 def _make_run(

@@ -173,9 +173,13 @@ def test_the_file_is_readable_and_defines_its_run(folder: Path, trace: Trace) ->
     assert all(float(f"{value:.4g}") == value for value in digits)
 
 
-def test_a_failed_write_keeps_the_earlier_trace(folder: Path, tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_earlier_trace(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError("full")
+
     path = tmp_path / "traces" / "tiny__MCPO-N-5__paper.json"
-    path.with_name(f".{path.name}.{os.getpid()}").mkdir(parents=True)
+    path.parent.mkdir()
+    monkeypatch.setattr(os, "replace", fail)
     path.write_bytes((folder / "traces" / path.name).read_bytes())
     with pytest.raises(TrustaxError, match="cannot be written"):
         write_trace(tmp_path, "tiny", "MCPO N=5", total_timesteps=64, num_seeds=2, quiet=True)

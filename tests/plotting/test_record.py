@@ -211,6 +211,26 @@ class Broken(Counting):
         raise RuntimeError("no\nEGL here")
 
 
+class Disconnected(Counting):
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        raise BrokenPipeError("the simulator is gone")
+
+
+@pytest.mark.parametrize("name", ["film.gif", "film.mp4"])
+def test_an_error_of_the_environment_is_not_one_of_the_file(tmp_path: Path, name: str) -> None:
+    if name == "film.mp4":
+        pytest.importorskip("imageio_ffmpeg")
+    message = r"^Disconnected cannot be recorded: BrokenPipeError: the simulator is gone \(test_record.py, line \d+\)$"
+    with pytest.raises(TrustaxError, match=message):
+        record(agent_for(Counting()), Disconnected, tmp_path / name)
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "film.gif").mkdir()
+    with pytest.raises(TrustaxError, match=r"film.gif cannot be written: Is a directory$"):
+        record(agent_for(Counting()), Counting, tmp_path / "film.gif")
+
+
 def test_a_recording_error_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 'must create the environment with render_mode="rgb_array"' in refusal(tmp_path, lambda: Counting(None))
     assert "Blind cannot be recorded: it renders NoneType, not a picture" in refusal(tmp_path, Blind)

@@ -164,9 +164,9 @@ def test_an_evaluation_starts_anew_with_every_run() -> None:
 
 
 def test_an_evaluation_without_an_environment_is_refused_before_the_run() -> None:
-    message = r"Evaluate needs an environment, because the run's was not given by its id: Evaluate\(env=CartPole\)"
+    message = r"because the run's, <lambda>, was not given by its id; pass the same to Evaluate\(env=...\)$"
     with pytest.raises(tx.TrustaxError, match=message):
-        tx.Evaluate().on_start(replace(RUN, env_id="CartPole"), None, 0)
+        tx.Evaluate().on_start(replace(RUN, env_id="<lambda>"), None, 0)
 
 
 def test_a_run_refuses_another_environment() -> None:
@@ -206,6 +206,7 @@ def test_a_run_stops_at_a_return_or_without_progress(plain: tx.Result) -> None:
     assert tx.StopWithoutProgress(patience=2).on_iteration(fake([1.0, 5.0, 4.0, 5.0]))
     assert not tx.StopWithoutProgress(patience=2).on_iteration(fake([1.0, 5.0, 4.0, 5.1]))
     assert tx.StopWithoutProgress(patience=1, min_delta=1).on_iteration(fake([1.0, 1.5]))
+    assert not tx.StopWithoutProgress(patience=2).on_iteration(fake([None, None, None]))  # no episode has ended
 
 
 def test_stopping_without_progress_uses_every_record_once(plain: tx.Result) -> None:
@@ -230,6 +231,10 @@ def test_callbacks_have_names_on_the_command_line() -> None:
         callback_from_text("evalute")
     with pytest.raises(tx.TrustaxError, match="callback evaluate has no setting 'episode'; did you mean episodes"):
         callback_from_text("evaluate:episode=3")
+    with pytest.raises(tx.TrustaxError, match="interval of callback evaluate needs a value; write evaluate:interval="):
+        callback_from_text("evaluate:interval")
+    with pytest.raises(tx.TrustaxError, match="function of callback progress must be a function, not a text; set it"):
+        callback_from_text("progress:function=foo")
     with pytest.raises(tx.TrustaxError, match="interval must be at least 1, not 0"):
         callback_from_text("evaluate:interval=0")
     with pytest.raises(

@@ -1,6 +1,7 @@
 """A grid becomes as few runs as possible, and every cell of it is found again in the results."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from trustax.run import Run
 from trustax.sweeps.grid import Grid
 from trustax.sweeps.options import EngineOptions
 from trustax.sweeps.results import Finished, SweepResult
-from trustax.sweeps.sweep import digest
+from trustax.sweeps.sweep import _folder_name, digest
 from trustax.sweeps.worker import Job
 
 METHODS = {"mcpo": MCPO(), "ppo": PPO()}
@@ -28,6 +29,32 @@ def test_settings_that_learners_can_differ_in_share_a_run() -> None:
         ("mcpo learning_rate=0.0001 memory_size=10", range(0, 3)),
         ("mcpo learning_rate=0.001 memory_size=10", range(3, 6)),
     ]
+
+
+def test_settings_that_fit_together_are_accepted_whatever_the_defaults_are() -> None:
+    def run(method: PPO, **settings: list[Any]) -> Run:
+        ((run, _),) = Grid({"ppo": method}, ["A-v0"], settings).expand()
+        return run
+
+    assert run(PPO(learning_rate=(1e-4, 1e-3)), num_seeds=[2]).num_seeds == 2
+    assert run(PPO(num_minibatches=16384), num_envs=[64]).batch_size == 64 * 2048
+    both = run(PPO(learning_rate=(1e-4, 1e-3)), num_seeds=[2], entropy_cost=[0.0, 0.1])
+    assert both.algorithm.learning_rate == (1e-4, 1e-3, 1e-4, 1e-3)
+    assert both.algorithm.entropy_cost == (0.0, 0.0, 0.1, 0.1)
+    assert both == run(PPO(), num_seeds=[2], learning_rate=[(1e-4, 1e-3)], entropy_cost=[0.0, 0.1])
+    replaced = run(PPO(learning_rate=(1e-4, 1e-3)), num_seeds=[1], learning_rate=[0.1, 0.2])
+    assert replaced.algorithm.learning_rate == (0.1, 0.2)
+    with pytest.raises(TrustaxError, match="learning_rate has 2 values, but num_seeds is 3"):
+        run(PPO(learning_rate=(1e-4, 1e-3)), num_seeds=[3], entropy_cost=[0.0, 0.1])
+
+
+def test_a_name_that_is_too_long_for_a_folder_is_cut(tmp_path: Path) -> None:
+    assert _folder_name("word " * 49, "07414eb6") == "word-" * 48 + "word__07414eb6"  # 254 bytes
+    names = [_folder_name("word " * 50, unique) for unique in ("07414eb6", "17414eb6")]
+    assert names[0] != names[1]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / f"{name}.log").touch()
 
 
 def test_a_setting_applies_to_the_methods_that_have_it() -> None:

@@ -97,6 +97,9 @@ def test_trials_that_differ_in_mapped_settings_are_learners_of_one_run() -> None
     assert group.run.algorithm.clip_range == (0.1, 0.1, 0.2, 0.2)
     assert (group.run.algorithm.num_epochs, group.run.num_seeds, list(group.run.seeds)) == (3, 4, [0, 1, 0, 1])
     assert group.learners(6) == slice(2, 4)
+    base = replace(RUN, algorithm=PPO(entropy_cost=(0.0, 0.1)))
+    both = Group.of(base, {4: {"clip_range": 0.1}, 6: {"clip_range": 0.2}}, Path())
+    assert both.run.algorithm.entropy_cost == (0.0, 0.1, 0.0, 0.1)
 
 
 def test_objectives_need_an_episode_of_each_seed() -> None:

@@ -10,7 +10,7 @@ from trustax.cli.names import ZOO
 from trustax.errors import TrustaxError, similar_or_all
 from trustax.run import Run
 from trustax.storage.reading import read_limited
-from trustax.sweeps.grid import settings_of, with_choice
+from trustax.sweeps.grid import setting_names, with_choice
 
 SIZE_LIMIT = 2**20
 
@@ -35,7 +35,7 @@ def read_settings(path: Path | None) -> dict[str, Any]:
 
 def with_settings(run: Run, path: Path | None, values: Mapping[str, Any]) -> Run:
     """The run with the settings of a file; errors name the file and the setting."""
-    known = ["env_id", *settings_of(run.algorithm)]
+    known = ["env_id", *setting_names(run.algorithm)]
     for name in values:
         if name not in known:
             hint = similar_or_all(name, known)

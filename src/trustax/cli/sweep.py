@@ -22,7 +22,7 @@ from trustax.run import Run
 from trustax.settings import validated
 from trustax.storage import zoo
 from trustax.storage.object_store import copy_to_store
-from trustax.sweeps.grid import Grid, MakeRun, settings_of
+from trustax.sweeps.grid import Grid, MakeRun, setting_names
 from trustax.sweeps.options import EngineOptions
 from trustax.sweeps.results import RESULTS_FILE, SweepResult
 from trustax.sweeps.sweep import digest, run_grid
@@ -108,7 +108,7 @@ class Sweep:
     def _from_file(self, methods: Iterable[Algorithm]) -> dict[str, list[Any]]:
         """The settings of --settings, each with one value; errors name the file."""
         values = {name: [value] for name, value in read_settings(self.settings).items() if name != "env_id"}
-        known = sorted({name for method in methods for name in settings_of(method)})
+        known = sorted({name for method in methods for name in setting_names(method)})
         for name in values:
             if name not in known:
                 raise TrustaxError(f"{self.settings}: no method has a setting {name!r}; {similar_or_all(name, known)}")
@@ -122,7 +122,7 @@ def require_known_options(options: Iterable[str], methods: Iterable[Algorithm], 
     """Raise an error for an option that is neither one of the command nor a setting of a method."""
     kinds: list[Any] = [command, EngineOptions]
     own = [one.name for kind in kinds for one in dataclasses.fields(kind)]
-    known = [flag(name) for name in dict.fromkeys([*(name for one in methods for name in settings_of(one)), *own])]
+    known = [flag(name) for name in dict.fromkeys([*(name for one in methods for name in setting_names(one)), *own])]
     for option in map(flag, options):
         if option not in known:
             raise TrustaxError(f"unknown option {option!r}; {hint(option, known, 'see trustax train METHOD --help')}")

@@ -26,6 +26,7 @@ from trustax.agent import Agent
 from trustax.envs.atari import GAME_OVER, SCORE, gymnasium_id, is_atari
 from trustax.envs.base import environment_seed
 from trustax.envs.engines import Environment, bare_id, engine_of, is_known
+from trustax.envs.errors import describe
 from trustax.envs.gymnasium_spaces import spec_of, to_batch
 from trustax.envs.jax_env import DrawnJaxEnv, JaxEnv
 from trustax.envs.making import registered
@@ -96,9 +97,11 @@ def record(
         frames = _frames(agent, environment, num_episodes, max_steps, deterministic, seed, episodes)
         with _progress(quiet) as progress:
             images = progress.track(_to_images(frames, name), description=f"recording {name}")
-            write(path, images, float(fps or environment.metadata.get("render_fps") or DEFAULT_FPS))
-    except OSError as error:
-        raise TrustaxError(f"{path} cannot be written: {error.strerror or error}") from error
+            rate = float(fps or environment.metadata.get("render_fps") or DEFAULT_FPS)
+            try:
+                write(path, images, rate)
+            except OSError as error:
+                raise TrustaxError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         environment.close()
     return Recording(path, episodes)
@@ -181,12 +184,15 @@ def _to_images(frames: Iterator[Any], name: str) -> Iterator[Image.Image]:
     """Convert frames to images of at most `MAX_SIDE` pixels a side."""
     with _one_line_errors(name):
         first = next(frames)
-    for frame in itertools.chain([first], frames):
-        if not isinstance(frame, np.ndarray):
-            raise TrustaxError(f"{name} cannot be recorded: it renders {type(frame).__name__}, not a picture")
-        image = Image.fromarray(frame)
-        image.thumbnail((MAX_SIDE, MAX_SIDE))
-        yield image
+    try:
+        for frame in itertools.chain([first], frames):
+            if not isinstance(frame, np.ndarray):
+                raise TrustaxError(f"{name} cannot be recorded: it renders {type(frame).__name__}, not a picture")
+            image = Image.fromarray(frame)
+            image.thumbnail((MAX_SIDE, MAX_SIDE))
+            yield image
+    except OSError as error:  # of the environment; `record` would take it for one of the writer
+        raise TrustaxError(f"{name} cannot be recorded: {describe(error)}") from error
 
 
 def _render_headless() -> None:

@@ -69,18 +69,24 @@ def skipped_so_far(records: Sequence[Record], causes: Sequence[int]) -> list[int
 
 
 def divergence_of(records: Sequence[Record], causes: Sequence[int], num_iterations: int) -> str | None:
-    """The error of learners whose last ten updates were skipped, or all updates of a shorter run; None if none."""
-    limit = min(MAX_SKIPPED, num_iterations)
-    if max(causes, default=HEALTHY) == HEALTHY or len(records) < limit:
-        return None
-    earlier = records[-1 - limit].get(SKIPPED) if len(records) > limit else None
-    counts = zip(records[-1][SKIPPED], earlier or [0] * len(causes), strict=True)
-    stuck = [learner for learner, (now, before) in enumerate(counts) if now - before >= limit]
+    """The error of the learners that are stuck; None if there is none."""
+    stuck = [] if max(causes, default=HEALTHY) == HEALTHY else stuck_learners(records, num_iterations)
     if not stuck:
         return None
-    cause = causes[stuck[0]]
+    cause, limit = causes[stuck[0]], min(MAX_SKIPPED, num_iterations)
     learners = ", ".join(str(learner) for learner in stuck if causes[learner] == cause)
     return (
         f"learner {learners} diverged: {QUANTITIES[cause]} not finite in {limit} updates in a row, which were skipped; "
         "try a smaller learning_rate"
     )
+
+
+def stuck_learners(records: Sequence[Record], num_iterations: int) -> list[int]:
+    """The learners whose last ten updates were skipped, or all updates of a shorter run."""
+    limit = min(MAX_SKIPPED, num_iterations)
+    if len(records) < limit:
+        return []
+    now = records[-1][SKIPPED]
+    earlier = records[-1 - limit].get(SKIPPED) if len(records) > limit else None
+    counts = zip(now, earlier or [0] * len(now), strict=True)
+    return [learner for learner, (count, before) in enumerate(counts) if count - before >= limit]

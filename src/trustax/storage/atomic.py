@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def write_atomic(path: Path, text: str) -> None:
 
 def write_bytes_atomic(path: Path, content: bytes) -> None:
     """Write a file atomically, replacing an existing one; create its folder if needed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
@@ -32,9 +33,10 @@ def write_bytes_atomic(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
+        raise TrustaxError(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        raise TrustaxError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def jsonable(value: Any) -> Any:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, get_type_hints
 from trustax.algorithms import Algorithm
 from trustax.errors import TrustaxError, refuse_unknown
 from trustax.run import Run
-from trustax.settings import PerLearner, validated
+from trustax.settings import PerLearner, per_learner_values, validated
 
 MakeRun = Callable[[str, Algorithm, str], Run]
 """name of the method, algorithm, environment → run"""
@@ -46,10 +46,6 @@ class Cell(NamedTuple):
         return " ".join([self.method, *(f"{name}={_short(value)}" for name, value in self.choice.items())])
 
 
-def default_run(_: str, algorithm: Algorithm, env_id: str) -> Run:
-    return Run(algorithm=algorithm, env_id=env_id)
-
-
 @dataclass(frozen=True)
 class Grid:
     """Every method on every environment with every combination of settings."""
@@ -59,13 +55,13 @@ class Grid:
     env_ids: Sequence[str]
     settings: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """setting → its values; a setting applies to the methods that have it"""
-    make_run: MakeRun = default_run
-    """the run before its settings are changed"""
+    make_run: MakeRun | None = None
+    """makes the run whose settings are changed; None starts from the defaults"""
 
     def __post_init__(self) -> None:
         if not self.methods or not self.env_ids:
             raise TrustaxError("a sweep needs at least one method and one environment")
-        known = {name for method in self.methods.values() for name in settings_of(method)}
+        known = {name for method in self.methods.values() for name in setting_names(method)}
         refuse_unknown("the sweep", [name for name in self.settings if name not in known], sorted(known))
         for name, values in self.settings.items():
             if not values:
@@ -93,35 +89,28 @@ class Grid:
 
     def _choices(self, method: Algorithm, without: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Every combination of the other settings that the method has."""
-        names = [name for name in self.settings if name in settings_of(method) and name not in without]
+        names = [name for name in self.settings if name in setting_names(method) and name not in without]
         for values in itertools.product(*(self.settings[name] for name in names)):
             yield dict(zip(names, values, strict=True))
 
     def _run(self, name: str, env_id: str, choice: Mapping[str, Any], mapped: Sequence[str]) -> tuple[Run, list[Cell]]:
-        run = with_choice(self.make_run(name, self.methods[name], env_id), choice)
-        combinations = list(itertools.product(*(self.settings[one] for one in mapped)))
+        products = itertools.product(*(self.settings[one] for one in mapped))
+        combinations = [dict(zip(mapped, values, strict=True)) for values in products]
+        run = self._chosen(name, env_id, {**choice, **combinations[0]})
         seeds = run.num_seeds
-        per_learner = {
-            one: tuple(combination[index] for combination in combinations for _ in range(seeds))
-            for index, one in enumerate(mapped)
-        }
-        algorithm: Any = run.algorithm
-        run = replace(
-            run,
-            algorithm=replace(algorithm, **per_learner),
-            num_seeds=seeds * len(combinations),
-            repeat_seeds=len(combinations),
-        )
         cells = [
-            Cell(
-                name,
-                self._varying({**choice, **dict(zip(mapped, combination, strict=True))}),
-                env_id,
-                range(index * seeds, (index + 1) * seeds),
-            )
-            for index, combination in enumerate(combinations)
+            Cell(name, self._varying({**choice, **one}), env_id, range(index * seeds, (index + 1) * seeds))
+            for index, one in enumerate(combinations)
         ]
-        return run, cells
+        return side_by_side(run, combinations), cells
+
+    def _chosen(self, name: str, env_id: str, choice: Mapping[str, Any]) -> Run:
+        """The run of a method with a choice of settings."""
+        method = self.methods[name]
+        if self.make_run is not None:
+            return with_choice(self.make_run(name, method, env_id), choice)
+        # Made at once: a method may need other settings than the defaults, such as one seed for each learning rate.
+        return Run(env_id=env_id, **_fields(method, choice))
 
     def _varying(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """The settings with several values, in the order of the grid."""
@@ -130,13 +119,26 @@ class Grid:
 
 def with_choice(run: Run, choice: Mapping[str, Any]) -> Run:
     """The run with other settings, of its own or of its algorithm."""
-    algorithm: Any = run.algorithm
+    return replace(run, **_fields(run.algorithm, choice))
+
+
+def _fields(algorithm: Any, choice: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a run that a choice of settings changes, with the algorithm."""
     own = validated(Run, {name: value for name, value in choice.items() if name in RUN_SETTINGS})
     others = validated(type(algorithm), {name: value for name, value in choice.items() if name not in own})
-    return replace(run, algorithm=replace(algorithm, **others), **own)
+    return {"algorithm": replace(algorithm, **others), **own}
 
 
-def settings_of(method: Algorithm) -> list[str]:
+def side_by_side(run: Run, combinations: Sequence[Mapping[str, Any]]) -> Run:
+    """One run with all learners of a run once per combination of settings that learners may differ in."""
+    count = len(combinations)
+    kept = {name: values * count for name, values in per_learner_values(run.algorithm).items()}
+    own = {name: tuple(one[name] for one in combinations for _ in range(run.num_seeds)) for name in combinations[0]}
+    algorithm: Any = run.algorithm
+    return replace(run, algorithm=replace(algorithm, **kept | own), num_seeds=run.num_seeds * count, repeat_seeds=count)
+
+
+def setting_names(method: Algorithm) -> list[str]:
     return [*RUN_SETTINGS, *(one.name for one in dataclasses.fields(method))]  # type: ignore[arg-type]
 
 

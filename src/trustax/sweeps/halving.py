@@ -12,19 +12,19 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, inf, isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from trustax.errors import TrustaxError
-from trustax.ops.metrics import SKIPPED, STEP, Record
+from trustax.ops.metrics import STEP, Record
 from trustax.run import Run, to_json, write_run
-from trustax.runtime.divergence import MAX_SKIPPED
+from trustax.runtime.divergence import stuck_learners
 from trustax.storage.history import checkpoint_path, newest_sound_or_raise, step_of
 from trustax.storage.journal import METRICS_FILE, read_records
 from trustax.storage.pytree import copy_rows, read_header
-from trustax.sweeps.grid import short_hash, with_choice
+from trustax.sweeps.grid import short_hash, side_by_side, with_choice
 from trustax.sweeps.pool import Failure
 from trustax.sweeps.ranges import is_mapped
 from trustax.sweeps.worker import Job, finished_records
@@ -64,13 +64,10 @@ class Group:
     @classmethod
     def of(cls, base: Run, choices: Mapping[int, Choice], folder: Path) -> "Group":
         """The trials must have the same settings, except those that learners may differ in."""
-        first, seeds = next(iter(choices.values())), base.num_seeds
+        first = next(iter(choices.values()))
         mapped = [name for name in first if is_mapped(base, name)]
         run = with_choice(base, {name: value for name, value in first.items() if name not in mapped})
-        own = {name: tuple(float(one[name]) for one in choices.values() for _ in range(seeds)) for name in mapped}
-        algorithm: Any = run.algorithm
-        count = len(choices)
-        run = replace(run, algorithm=replace(algorithm, **own), num_seeds=seeds * count, repeat_seeds=count)
+        run = side_by_side(run, [{name: float(one[name]) for name in mapped} for one in choices.values()])
         unique = short_hash(to_json(run))
         return cls(choices, run, folder / f"{_named(choices).replace(' ', '-')}__{unique}")
 
@@ -79,6 +76,10 @@ class Group:
         seeds = self.run.num_seeds // len(self.choices)
         index = list(self.choices).index(number)
         return slice(index * seeds, (index + 1) * seeds)
+
+    def rows(self, number: int) -> range:
+        """The indices of a trial's learners."""
+        return range(self.run.num_seeds)[self.learners(number)]
 
     def job(self, fraction: float) -> Job:
         """Train the run up to a fraction of its iterations."""
@@ -92,7 +93,7 @@ class Group:
         if not kept or len(kept) == len(self.choices):
             return self if kept else None
         group = Group.of(base, kept, self.folder.parent)
-        rows = [row for number in kept for row in range(self.run.num_seeds)[self.learners(number)]]
+        rows = [row for number in kept for row in self.rows(number)]
         copy_learners(self, group, rows)
         return group
 
@@ -191,12 +192,8 @@ def _trained(
 def _diverged(group: Group) -> list[int]:
     """The trials with a learner whose last updates were all skipped."""
     records = read_records(group.folder) if (group.folder / METRICS_FILE).exists() else []
-    limit = min(MAX_SKIPPED, group.run.num_iterations)
-    if len(records) < limit:
-        return []
-    before = records[-1 - limit][SKIPPED] if len(records) > limit else [0] * group.run.num_seeds
-    stuck = [now - then >= limit for now, then in zip(records[-1][SKIPPED], before, strict=True)]
-    return [number for number in group.choices if any(stuck[group.learners(number)])]
+    stuck = set(stuck_learners(records, group.run.num_iterations))
+    return [number for number in group.choices if stuck.intersection(group.rows(number))]
 
 
 def _is_unfinished(job: Job) -> bool:

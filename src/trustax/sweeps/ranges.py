@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from trustax.errors import TrustaxError, suggestion
 from trustax.run import Run
 from trustax.settings import PerLearner
-from trustax.sweeps.grid import settings_of, with_choice
+from trustax.sweeps.grid import setting_names, with_choice
 
 FIXED = ("env_id", "seed", "num_seeds", "total_timesteps")
 """Settings that all trials share."""
@@ -61,7 +61,7 @@ def checked_space(run: Run, space: Space) -> dict[str, Range | tuple[Any, ...]]:
 
 
 def _checked(run: Run, name: str, values: Range | Sequence[Any]) -> Range | tuple[Any, ...]:
-    known = [one for one in settings_of(run.algorithm) if one not in (*FIXED, "algorithm")]
+    known = [one for one in setting_names(run.algorithm) if one not in (*FIXED, "algorithm")]
     if name in FIXED:
         raise TrustaxError(f"{name} cannot be tuned: all trials share it")
     if name not in known:

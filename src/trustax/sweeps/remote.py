@@ -3,6 +3,7 @@
 The processes of Ray and SLURM import this file, but not JAX, which only the worker needs.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -62,7 +63,8 @@ class RemoteWorker:
                 start_new_session=True,
             )
             try:
-                os.write(self._process.stdin.fileno(), f"{self.line}\n".encode())
+                with contextlib.suppress(BrokenPipeError):  # if the worker has already died, its exit code says why
+                    os.write(self._process.stdin.fileno(), f"{self.line}\n".encode())
                 code = self._process.wait()
             except BaseException:  # the task is being canceled
                 self.stop()

@@ -64,6 +64,7 @@ class SlurmEngine:
 
     def prepare(self, num_jobs: int) -> None:
         self._num_missing = num_jobs
+        self._executor = None  # these jobs are an array of their own
 
     def has_room(self) -> bool:
         return True

@@ -17,6 +17,9 @@ from trustax.sweeps.pool import run_jobs
 from trustax.sweeps.results import SweepResult, collect
 from trustax.sweeps.worker import Job, finished_records
 
+LONGEST_NAME = 255
+"""Bytes of the longest name that file systems allow."""
+
 
 def sweep(
     methods: str | Algorithm | Iterable[str | Algorithm],
@@ -85,14 +88,26 @@ def _job(run: Run, cells: Sequence[Cell], folder: Path, store: str | None) -> Jo
     """The job of a run. Its folder is named after what it trains, and has a hash of all its settings."""
     shared = [word for word in cells[0].label.split() if all(word in cell.label.split() for cell in cells)]
     label = " ".join(shared) + (f" × {len(cells)}" if len(cells) > 1 else "")
-    name = "-".join(re.findall(r"[A-Za-z0-9.]+", f"{run.env_id} {label}"))
     unique = short_hash(to_json(run))
+    name = _folder_name(f"{run.env_id} {label}", unique)
     return Job(
         title=f"{label} · {run.env_id} · {unique}",
         run=run,
-        folder=folder / f"{name}__{unique}",
-        store=None if store is None else f"{store}/{name}__{unique}",
+        folder=folder / name,
+        store=None if store is None else f"{store}/{name}",
     )
+
+
+def _folder_name(label: str, unique: str) -> str:
+    """The words of a label, and a hash. A name that is too long is cut, with room for the suffix of a log beside it.
+
+    >>> _folder_name("CartPole-v1 ppo clip_range=0.1", "07414eb6")
+    'CartPole-v1-ppo-clip-range-0.1__07414eb6'
+    """
+    words = "-".join(re.findall(r"[A-Za-z0-9.]+", label))
+    if len(f"{words}__{unique}") > LONGEST_NAME:
+        words = words[: LONGEST_NAME - len(f"__{unique}.log")]
+    return f"{words}__{unique}"
 
 
 def named_methods(methods: str | Algorithm | Iterable[str | Algorithm]) -> Mapping[str, Algorithm]:

@@ -23,7 +23,7 @@ from trustax.storage.atomic import jsonable
 from trustax.storage.lock import locked
 from trustax.storage.object_store import is_url
 from trustax.sweeps.engines import Engine, make_engine
-from trustax.sweeps.grid import Grid, settings_of, short_hash
+from trustax.sweeps.grid import Grid, setting_names, short_hash
 from trustax.sweeps.halving import Outcome, halve, planned_steps
 from trustax.sweeps.local import LocalEngine
 from trustax.sweeps.objectives import OBJECTIVES, reported_values
@@ -105,7 +105,7 @@ def tune(
         settings: settings of `Run` and of the algorithm that all trials share.
     """
     ((name, method),) = named_methods(algorithm).items()
-    known = settings_of(method)
+    known = setting_names(method)
     refuse_unknown("tune", [one for one in settings if one not in known], known)
     ((run, _),) = Grid({name: method}, [env_id], {one: [value] for one, value in settings.items()}).expand()
     tuning = Tuning(

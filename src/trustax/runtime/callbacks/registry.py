@@ -1,8 +1,9 @@
 """Callbacks by name: those of Trustax, those that a program registers, and those of installed packages."""
 
 import json
+from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_origin
 
 from trustax.errors import TrustaxError, similar_or_all
 from trustax.runtime.callbacks.evaluating import Evaluate
@@ -38,12 +39,19 @@ def callback_from_text(text: str) -> Any:
     """
     name, _, rest = text.partition(":")
     callback = CALLBACKS.find(name)
-    known = {field.name for field in fields(callback)}
+    known = {field.name: field.type for field in fields(callback)}
     settings: dict[str, Any] = {}
     for setting in filter(None, rest.split(",")):
         key, equals, value = setting.partition("=")
-        if key not in known or not equals:
+        if key not in known:
             raise TrustaxError(f"callback {name} has no setting {key!r}; {similar_or_all(key, known)}")
+        if Callable in (known[key], get_origin(known[key])):
+            raise TrustaxError(
+                f"{key} of callback {name} must be a function, not a text; set it in Python: "
+                f"{callback.__name__}({key}=...)"
+            )
+        if not equals:
+            raise TrustaxError(f"{key} of callback {name} needs a value; write {name}:{key}=VALUE")
         settings[key] = _parse_value(value)
     return callback(**settings)
 
