@@ -10,7 +10,7 @@ import pytest
 
 from tests.envs.test_gymnasium import Scripted
 from trustax.envs import ENGINES, HostAdapter, JaxEnv, VectorizedJaxEnv, engine_of, make, register_engine
-from trustax.envs.engines import bare_id, imports_module, resumes_exactly
+from trustax.envs.engines import bare_id, imports_module, observes_images, resumes_exactly
 from trustax.envs.gymnasium import GymnasiumHost
 from trustax.envs.jax.cartpole import CartPole
 from trustax.envs.registry import require_engine
@@ -170,3 +170,11 @@ def test_the_error_about_a_missing_module_suggests_pythonpath() -> None:
     assert error_message("gymnasium:no_such_module:Some-v0").endswith(
         "To import a module from this folder, set PYTHONPATH=."
     )
+
+
+def test_images_are_known_before_the_environment_is_made() -> None:
+    pytest.importorskip("envpool")
+    ids = ["CartPole-v1", "LunarLander-v3", "MiniGrid-DoorKey-6x6-v0", "CarRacing-v3", "Breakout-v5", "ALE/Breakout-v5"]
+    assert [observes_images(env_id) for env_id in ids] == [False, False, False, True, True, True]
+    assert not observes_images(CartPole())
+    assert not observes_images(Scripted)  # it must be made first

@@ -12,12 +12,11 @@ from typing import Any, Literal, overload
 
 import gymnasium
 
-from trustax.envs.atari import is_atari
 from trustax.envs.base import CompiledEnvironment, Engine, HostAdapter, HostEnvironment
+from trustax.envs.envpool import envpool_has_images
 from trustax.envs.gymnasium import GymnasiumHost
 from trustax.envs.jax_env import JaxEnv
 from trustax.envs.registry import ENGINES, FOR_BARE_IDS, GYMNASIUM, GYMNAX, NATIVE, require_engine
-from trustax.envs.vectorize import JAX_ENVS
 from trustax.envs.workers import Workers
 from trustax.errors import TrustaxError
 
@@ -132,15 +131,16 @@ def bare_id(env_id: str) -> str:
     return rest if colon and engine in ENGINES else env_id
 
 
-def observes_images(env_id: str) -> bool:
-    """Whether an id is known to have image observations, without making the environment.
+def observes_images(env: Environment) -> bool:
+    """Whether an environment is known to have image observations, without making it.
 
     >>> observes_images("CartPole-v1")
     False
     """
-    bare = bare_id(env_id)
-    # JAX environments first: the imports that list the Atari games take half a second.
-    return bare not in JAX_ENVS and is_atari(bare)
+    if not isinstance(env, str):
+        return isinstance(env, JaxEnv) and env.spec.is_image
+    engine, bare = _resolve_id(env)
+    return engine.name == "envpool" and envpool_has_images(bare)
 
 
 def resolve(env: Environment) -> tuple[Engine, Any]:

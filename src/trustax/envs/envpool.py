@@ -22,6 +22,7 @@ from jaxtyping import Array
 from trustax.envs import atari, minigrid
 from trustax.envs.base import environment_seed
 from trustax.envs.gymnasium_spaces import spec_of, to_batch
+from trustax.networks import can_convolve
 from trustax.ops.observations import flatten
 from trustax.runtime.cores import available_cores
 from trustax.types import TimeStep
@@ -34,6 +35,18 @@ def envpool_ids() -> list[str]:
     except ImportError:
         return []
     return list(envpool.list_all_envs())
+
+
+def envpool_has_images(env_id: str) -> bool:
+    """Whether observations are images, without making an environment."""
+    import envpool
+
+    if atari.is_atari(env_id):
+        return True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about wrong bounds
+        space = envpool.make_spec(env_id).observation_space
+    return space.dtype == np.uint8 and can_convolve(space.shape)
 
 
 def make_envpool(env_id: str, seeds: Sequence[int], num_envs: int, compiled: bool) -> "EnvPoolCompiled | EnvPoolHost":

@@ -15,7 +15,8 @@ import jax
 
 from trustax.agent import Agent
 from trustax.envs import Environment
-from trustax.envs.engines import make_for_training, observes_images
+from trustax.envs.base import CompiledEnvironment, HostEnvironment
+from trustax.envs.engines import engine_of, make_for_training, observes_images
 from trustax.envs.workers import IN_PROCESS, Workers
 from trustax.errors import TrustaxError
 from trustax.ops.metrics import Record
@@ -91,13 +92,9 @@ class TrainingLoop:
         with self._stack as stack:
             self.group = stack.enter_context(joined(self._distributed, run))
             self._own_run = own = self.group.part_of(run)
-            num_devices = max(own.num_seeds, run.env_shards // self.group.num_processes)
-            configure_devices(num_devices, large_network=observes_images(run.env_id))
             self.decisions = Decisions(self.group, stack.enter_context(InterruptGuard()))
             claim = stack.enter_context(claimed(self._mirror, self.group, self._lease))
-            restarts = run.restart_interval > 0
-            self._environment = make_for_training(self._env, own.seeds, own.num_envs, self._workers, restarts)
-            stack.enter_context(closing(self._environment))
+            self._environment = self._make_environment(stack)
             check_env_shards(run, self._environment, self.group.num_processes)
             directory = RunDirectory(self.run_dir, run, self._environment, self._checkpoint_seconds, self.group)
             directory.open(self._resume)
@@ -118,6 +115,22 @@ class TrainingLoop:
             self._log = stack.enter_context(log)
             self._stack = stack.pop_all()
         return self
+
+    def _make_environment(self, stack: ExitStack) -> CompiledEnvironment | HostEnvironment:
+        """Make the environments and configure the devices, which depend on whether observations are images.
+
+        Environments in Python come first, because only making them tells; the others need the devices.
+        """
+        own, restarts = self._own_run, self.run.restart_interval > 0
+        num_devices = max(own.num_seeds, self.run.env_shards // self.group.num_processes)
+        is_first = engine_of(self._env) == "gymnasium"
+        if not is_first:
+            configure_devices(num_devices, large_network=observes_images(self._env))
+        environment = make_for_training(self._env, own.seeds, own.num_envs, self._workers, restarts)
+        stack.enter_context(closing(environment))
+        if is_first:
+            configure_devices(num_devices, large_network=environment.spec.is_image)
+        return environment
 
     def _initial_agent(self, directory: RunDirectory) -> Agent | None:
         """The agent to start from; a run that has a checkpoint does not need it."""
