@@ -6,8 +6,8 @@ usage: python benchmarks/unseen.py            print the table
 
 Every run has the library's defaults: `tx.train(tx.MCPO(), ID, total_timesteps=500_000, num_seeds=5)`. The tasks, the
 steps and the seeds were fixed before the first run. `TASKS` had a part in the rounds 13 to 15 of docs/readings.md,
-which chose settings of `MCPO()` on them, with other seeds. `CONTROL_SUITE` was asked once, in round 16, whether to
-change one setting, and said no.
+which chose settings of `MCPO()` on them, with other seeds. Round 16 used `CONTROL_SUITE` to decide whether
+to change one setting; it did not change.
 """
 
 import sys

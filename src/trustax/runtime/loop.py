@@ -119,16 +119,16 @@ class TrainingLoop:
     def _make_environment(self, stack: ExitStack) -> CompiledEnvironment | HostEnvironment:
         """Make the environments and configure the devices, which depend on whether observations are images.
 
-        Environments in Python come first, because only making them tells; the others need the devices.
+        Gymnasium environments are made first, because their observations are not known before; the others need devices.
         """
         own, restarts = self._own_run, self.run.restart_interval > 0
         num_devices = max(own.num_seeds, self.run.env_shards // self.group.num_processes)
-        is_first = engine_of(self._env) == "gymnasium"
-        if not is_first:
+        is_in_python = engine_of(self._env) == "gymnasium"
+        if not is_in_python:
             configure_devices(num_devices, large_network=observes_images(self._env))
         environment = make_for_training(self._env, own.seeds, own.num_envs, self._workers, restarts)
         stack.enter_context(closing(environment))
-        if is_first:
+        if is_in_python:
             configure_devices(num_devices, large_network=environment.spec.is_image)
         return environment
 
