@@ -66,11 +66,14 @@ class Result:
             return load(self.run_dir, learner, policy)
         return agent_of(self.run, as_dict(self.state), learner, policy, own.start)
 
-    def plot(self, path: str | Path) -> None:
-        """Plot the learning curve, with its spread over the seeds, as PNG, SVG or PDF."""
+    def plot(self, path: str | Path, metric: str = RETURN) -> None:
+        """Plot the learning curve, or another metric, with its spread over the seeds, as PNG, SVG or PDF.
+
+        With a `run_dir` and the callback `Evaluate`, `metric="eval/mean_reward"` plots the evaluations.
+        """
         from trustax.plotting.curves import plot_curves  # Matplotlib takes half a second to import
 
-        plot_curves({self.run.algorithm_name: self.records}, Path(path), title=self.run.env_id)
+        plot_curves({self.run.algorithm_name: self.records}, Path(path), title=self.run.env_id, metric=metric)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """The metrics as a tidy table: one row per iteration and learner, one column per metric."""

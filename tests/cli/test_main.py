@@ -264,6 +264,23 @@ def test_plot_finds_runs_among_other_folders_and_selects_a_metric_by_name(
     assert "no run has a metric train/aprox_kl; did you mean train/approx_kl" in err
 
 
+def test_plot_draws_the_evaluations_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = f"--env-id CartPole-v1 --num-seeds 2 --callbacks evaluate:interval=1,episodes=2 {QUICK}"
+    for method in ("mcpo", "ppo"):
+        assert run(f"train {method} --run-dir {tmp_path / method} {options}", capsys)[0] == 0
+    picture = tmp_path / "evaluations.svg"
+    assert run(f"plot {tmp_path} --metric eval/mean_reward --output {picture}", capsys)[0] == 0
+    for text in ("episode return in evaluations", "mean over 2 seeds", ">mcpo<", ">ppo<"):
+        assert text in picture.read_text()
+    code, _, err = run(f"plot {tmp_path} --metric mean_reward --output {picture}", capsys)
+    assert (code, "no run has a metric mean_reward; did you mean eval/mean_reward" in err) == (2, True)
+    code, _, err = run(f"plot {tmp_path} --metric xyz --output {picture}", capsys)
+    assert (code, "choose one of eval/mean_ep_length, eval/mean_reward, mcpo/" in err) == (2, True)
+    (tmp_path / "ppo" / "evaluations.jsonl").unlink()
+    code, _, err = run(f"plot {tmp_path / 'ppo'} --metric eval/mean_reward --output {picture}", capsys)
+    assert (code, "no run folder has eval/mean_reward; train with --callbacks evaluate" in err) == (2, True)
+
+
 def test_a_run_whose_environment_imports_a_module_resumes_if_the_user_names_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,8 @@ from trustax.ops.metrics import RETURN, STEP
 from trustax.plotting.curves import COLORS, MAX_POINTS, STYLE, draw, plot_curves, to_curve
 from trustax.plotting.tasks import draw_tasks, plot_tasks
 from trustax.run import write_run
-from trustax.storage.journal import METRICS_FILE
+from trustax.storage.journal import METRICS_FILE, read_records
+from trustax.storage.records import EVALUATIONS_FILE
 
 NAN = float("nan")
 
@@ -146,6 +147,17 @@ def test_a_long_curve_is_thinned_with_its_first_and_last_point() -> None:
     assert curve.steps.size == MAX_POINTS
     assert (curve.steps[0], curve.steps[-1]) == (0, 19_999)
     assert set(np.diff(curve.steps).tolist()) == {5, 6}
+
+
+def test_no_evaluation_of_a_long_run_is_left_out(tmp_path: Path) -> None:
+    steps = range(1, 10 * MAX_POINTS)
+    (tmp_path / METRICS_FILE).write_text("".join(f'{{"{STEP}": {step}, "{RETURN}": [1.0]}}\n' for step in steps))
+    lines = [f'{{"{STEP}": {step}, "eval/mean_reward": [{step}.0, null]}}\n' for step in (100, 200, 300)]
+    (tmp_path / EVALUATIONS_FILE).write_text("".join(lines))
+    curve = to_curve(read_records(tmp_path), "eval/mean_reward")
+    np.testing.assert_array_equal(curve.steps, [100, 200, 300])
+    np.testing.assert_array_equal(curve.values, [[100.0, NAN], [200.0, NAN], [300.0, NAN]])
+    assert to_curve(read_records(tmp_path)).steps.size == MAX_POINTS
 
 
 def test_enormous_values_are_drawn(tmp_path: Path) -> None:

@@ -80,15 +80,22 @@ def test_callbacks_are_called_in_order_and_change_no_number(plain: tx.Result, tm
     np.testing.assert_array_equal(parameters(result), parameters(plain))
     assert [numbers(record) for record in result.records] == [numbers(record) for record in plain.records]
     lines = (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == [128, 256]
-    assert len(json.loads(lines[0])["returns"]) == 2
-    best = max(max(json.loads(line)["returns"]) for line in lines)
-    assert callbacks[2].best == best
+    evaluations = [json.loads(line) for line in lines]
+    assert evaluations == callbacks[2].evaluations == tx.read_records(tmp_path / "run").evaluations
+    assert [one[STEP] for one in evaluations] == [128, 256]
+    assert len(evaluations[0]["eval/mean_reward"]) == 2
+    assert callbacks[2].best == max(max(one["eval/mean_reward"]) for one in evaluations)
+    result.plot(tmp_path / "evaluations.svg", metric="eval/mean_reward")
+    assert "episode return in evaluations" in (tmp_path / "evaluations.svg").read_text()
+    with pytest.raises(
+        tx.TrustaxError, match=r"no run folder has eval/mean_reward; train .* tx.Evaluate\(\) and a run_dir"
+    ):
+        plain.plot(tmp_path / "none.svg", metric="eval/mean_reward")
     folder = tmp_path / "run" / "tensorboard"
     assert curve(folder, "mine/number") == [(64, 1.0), (128, 2.0), (192, 3.0), (256, 4.0)]
     assert curve(folder, "mine/seeds_std") == [(64, 0.5), (128, 1.0), (192, 1.5), (256, 2.0)]
     for learner in range(2):
-        returns = [(json.loads(line)["step"], json.loads(line)["returns"][learner]) for line in lines]
+        returns = [(one[STEP], one["eval/mean_reward"][learner]) for one in evaluations]
         assert curve(folder / f"seed_{learner}", "eval/mean_reward") == returns
         assert curve(folder / f"seed_{learner}", "eval/mean_ep_length") == returns  # CartPole pays 1 a step
     assert tx.load(tmp_path / "run" / "best.agent").spec == tx.load(tmp_path / "run").spec
@@ -121,7 +128,20 @@ def test_a_run_stopped_by_a_callback_is_saved_and_resumes_bit_for_bit(plain: tx.
     evaluate = tx.Evaluate(interval=1, episodes=1)
     result = tx.train(RUN, run_dir=tmp_path / "run", resume=True, quiet=True, callbacks=[evaluate])
     np.testing.assert_array_equal(parameters(result), parameters(plain))
-    assert [one["step"] for one in evaluate.evaluations] == [192, 256]
+    assert [one[STEP] for one in evaluate.evaluations] == [192, 256]
+
+
+def test_evaluations_of_an_earlier_version_are_continued(tmp_path: Path) -> None:
+    evaluate = tx.Evaluate(interval=2, episodes=1)
+    callbacks = [evaluate, lambda iteration: iteration.number == 2]
+    tx.train(RUN, run_dir=tmp_path / "run", checkpoint_seconds=1e6, quiet=True, callbacks=callbacks)
+    lines = '{"step": 128, "returns": [9.0, 600.0]}\n{"step": 192, "returns": [8.0, 8.0]}\n'
+    (tmp_path / "run" / "evaluations.jsonl").write_text(lines)
+    assert tx.read_records(tmp_path / "run").evaluations[0] == {STEP: 128, "eval/mean_reward": [9.0, 600.0]}
+    tx.train(RUN, run_dir=tmp_path / "run", resume=True, quiet=True, callbacks=[evaluate])
+    assert [one[STEP] for one in evaluate.evaluations] == [128, 256]
+    assert evaluate.evaluations == tx.read_records(tmp_path / "run").evaluations
+    assert evaluate.best == 600
 
 
 @pytest.mark.parametrize("stop", [np.bool_(True), jax.numpy.array(True)])
@@ -160,7 +180,7 @@ def test_an_evaluation_starts_anew_with_every_run() -> None:
     evaluate = tx.Evaluate(interval=4, episodes=1)
     for _ in range(2):
         tx.train(RUN, quiet=True, callbacks=[evaluate])
-        assert [one["step"] for one in evaluate.evaluations] == [256]
+        assert [one[STEP] for one in evaluate.evaluations] == [256]
 
 
 def test_an_evaluation_without_an_environment_is_refused_before_the_run() -> None:

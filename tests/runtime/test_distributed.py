@@ -168,10 +168,10 @@ def test_callbacks_stop_all_processes_after_the_same_iteration(tmp_path: Path) -
     assert first.records == second.records
     assert len(first.records[-1]["rollout/ep_rew_mean"]) == 2
     evaluation = json.loads((tmp_path / "evaluations.jsonl").read_text())
-    assert (evaluation["step"], len(evaluation["returns"])) == (32, 2)
+    assert (evaluation["time/total_timesteps"], len(evaluation["eval/mean_reward"])) == (32, 2)
     for seed in range(2):  # logged once, by process 0
         logged = curve(tmp_path / "tensorboard" / f"seed_{seed}", "eval/mean_reward")
-        assert logged == [(32, evaluation["returns"][seed])]
+        assert logged == [(32, evaluation["eval/mean_reward"][seed])]
     assert {path.name for path in (tmp_path / "agents").glob("*/*")} == {f"seed_{seed}.agent" for seed in range(2)}
     agents = [[result.agent(learner) for learner in range(2)] for result in (first, second)]
     for mine, other in zip(*agents, strict=True):

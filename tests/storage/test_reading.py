@@ -9,13 +9,14 @@ import pytest
 from reliability.made import RUN
 
 import trustax as tx
+from trustax.ops.metrics import STEP
 from trustax.paper.results import read_file
 from trustax.paper.trace.trace import read_trace
 from trustax.run import RUN_FILE, read_run
-from trustax.runtime.callbacks import EVALUATIONS_FILE
 from trustax.storage.journal import METRICS_FILE, Journal, read_records
 from trustax.storage.manifest import MANIFEST
 from trustax.storage.reading import complete_lines, open_regular, read_limited
+from trustax.storage.records import EVALUATIONS_FILE
 from trustax.sweeps.worker import last_record
 
 READERS: dict[str, Callable[[Path], Any]] = {
@@ -70,16 +71,18 @@ def test_limits_are_exact_and_links_are_followed_unless_forbidden(tmp_path: Path
         list(complete_lines(file, end=8, limit=3))
 
 
-@pytest.mark.parametrize("line", ["nonsense", "[]", '{"step": 8}', '{"step": 8, "returns": ["x"]}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "line", ["nonsense", "[]", '{"step": 8}', f'{{"{STEP}": 8, "eval/mean_reward": ["x"]}}', "[" * 100_000]
+)
 def test_a_damaged_evaluation_raises_a_one_line_error_and_an_unfinished_one_is_dropped(
     tmp_path: Path, line: str
 ) -> None:
-    good = '{"step": 8, "returns": [1.0]}\n'
+    good = f'{{"{STEP}": 8, "eval/mean_reward": [1.0]}}\n'
     (tmp_path / EVALUATIONS_FILE).write_text(good + line)
     evaluate = tx.Evaluate()
     evaluate.on_start(RUN, tmp_path, 8)
     assert evaluate.best == 1.0
     assert (tmp_path / EVALUATIONS_FILE).read_text() == good
     (tmp_path / EVALUATIONS_FILE).write_text(f"{good}{line}\n")
-    with pytest.raises(tx.TrustaxError, match=r"cannot be read: .* move it away"):
+    with pytest.raises(tx.TrustaxError, match=r"evaluations.jsonl, line 2: .*; correct or delete this line$"):
         evaluate.on_start(RUN, tmp_path, 8)

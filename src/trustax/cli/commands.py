@@ -91,7 +91,7 @@ class Plot:
     output: Path = Path("curves.png")
     """The figure: .png, .svg or .pdf."""
     metric: str = "rollout/ep_rew_mean"
-    """The metric to plot, by its name in metrics.jsonl."""
+    """The metric to plot, by its name in metrics.jsonl; eval/mean_reward needs runs with --callbacks evaluate."""
 
     def __call__(self) -> None:
         from trustax.plotting.curves import plot_curves

@@ -15,6 +15,7 @@ SPEED = "time/fps"
 RETURN = "rollout/ep_rew_mean"
 SUCCESS = "rollout/success_rate"
 SKIPPED = "train/skipped_updates"
+EVALUATION_RETURN, EVALUATION_LENGTH = "eval/mean_reward", "eval/mean_ep_length"
 
 Record = dict[str, Any]
 """Metrics by name; each value is an int, a float, None, or a list with a float or None for each seed."""

@@ -16,12 +16,15 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from trustax.cli.formatting import short_count
 from trustax.errors import TrustaxError, similar_or_all
-from trustax.ops.metrics import RETURN, STEP
+from trustax.ops.metrics import EVALUATION_LENGTH, EVALUATION_RETURN, RETURN, STEP
+from trustax.storage.records import FileRecords
 
 SUFFIXES = (".png", ".svg", ".pdf")
 AXIS_LABELS = {
     RETURN: "episode return",
     "rollout/ep_len_mean": "episode length",
+    EVALUATION_RETURN: "episode return in evaluations",
+    EVALUATION_LENGTH: "episode length in evaluations",
 }
 MAX_SEEDS_DRAWN = 10
 LARGEST = 1e38  # metrics are float32; Matplotlib cannot draw much larger numbers
@@ -91,6 +94,8 @@ def plot_curves(
 ) -> None:
     """Plot `metric` of each run over environment steps, and save the figure as PNG, SVG or PDF.
 
+    The records of a run's folder include its evaluations: `metric="eval/mean_reward"` plots them.
+
     >>> from tempfile import mkdtemp
     >>> records = [{"time/total_timesteps": n, "rollout/ep_rew_mean": [n / 2, n / 3]} for n in range(9)]
     >>> plot_curves({"mcpo": records}, Path(mkdtemp()) / "curve.png", title="Pendulum-v1")
@@ -126,25 +131,34 @@ def curves_of(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str) -> d
 
 def reason_for_nothing(runs: Mapping[str, Sequence[Mapping[str, Any]]], metric: str) -> str:
     """Why no run has a curve of a metric."""
-    known = sorted({name for records in runs.values() for record in thinned(records) for name in record})
+    everything = [record for run in runs.values() for part in (run, evaluations_of(run)) for record in thinned(part)]
+    known = sorted({name for record in everything for name in record})
     if not known or metric in known:
         return f"{metric} has no value yet, because no episode has finished"
+    if metric in (EVALUATION_RETURN, EVALUATION_LENGTH):
+        return f"no run folder has {metric}; train with --callbacks evaluate (in Python: tx.Evaluate() and a run_dir)"
     return f"no run has a metric {metric}; {similar_or_all(metric, known)}"
 
 
 def to_curve(records: Sequence[Mapping[str, Any]], metric: str = RETURN) -> Curve:
-    """Convert records to arrays, leaving out those in which no seed has a value of the metric."""
-    found = [
-        (record[STEP], np.atleast_1d(np.asarray(record[metric], float)))
-        for record in thinned(records)
-        if metric in record
-    ]
+    """Convert records to arrays, leaving out those in which no seed has a value of the metric.
+
+    The evaluations of the run are used if they have the metric, and the other records do not.
+    """
+    having = [record for record in thinned(records) if metric in record]
+    having = having or [record for record in thinned(evaluations_of(records)) if metric in record]
+    found = [(record[STEP], np.atleast_1d(np.asarray(record[metric], float))) for record in having]
     rows = [(step, row) for step, row in found if np.isfinite(row).any()]
     num_seeds = max((row.size for _, row in rows), default=1)
     values = np.full((len(rows), num_seeds), np.nan)
     for index, (_, row) in enumerate(rows):
         values[index, : row.size] = np.where(np.isfinite(row), np.clip(row, -LARGEST, LARGEST), np.nan)
     return Curve(np.array([step for step, _ in rows], int), values)
+
+
+def evaluations_of(records: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The evaluations of a run, if its records are those of a folder."""
+    return records.evaluations if isinstance(records, FileRecords) else []
 
 
 def thinned(records: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

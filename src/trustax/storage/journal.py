@@ -15,7 +15,6 @@ from typing import Any
 from trustax.errors import TrustaxError
 from trustax.ops.metrics import STEP
 from trustax.storage.atomic import AppendOnlyFile
-from trustax.storage.reading import open_regular
 from trustax.storage.records import FileRecords, MemoryRecords, Records
 
 METRICS_FILE = "metrics.jsonl"
@@ -81,14 +80,10 @@ class Journal:
 def read_records(run_dir: Path | str) -> FileRecords:
     """The records of a run, except an incomplete last line that is still being written.
 
-    They are read from the file when they are asked for; a damaged line raises an error then.
+    They are read from the file when they are asked for; a damaged line raises an error then. Their attribute
+    `evaluations` has the records that the callback `Evaluate` has written.
     """
-    path = Path(run_dir) / METRICS_FILE
-    try:
-        with open_regular(path) as file:
-            return FileRecords(path.absolute(), os.fstat(file.fileno()).st_size)
-    except OSError as error:
-        raise TrustaxError(f"could not read {path}: {error.strerror or error}") from error
+    return FileRecords.of(Path(run_dir) / METRICS_FILE)
 
 
 def _finite_or_none(value: Any) -> Any:

@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import math
+import os
 from abc import abstractmethod
 from array import array
 from bisect import bisect_left
@@ -13,11 +14,12 @@ from pathlib import Path
 from typing import Any, overload
 
 from trustax.errors import TrustaxError
-from trustax.ops.metrics import STEP, Record
+from trustax.ops.metrics import EVALUATION_RETURN, STEP, Record
 from trustax.storage.atomic import AppendOnlyFile
 from trustax.storage.reading import LINE_LIMIT, complete_lines, open_regular
 
 CHUNK = 65_536
+EVALUATIONS_FILE = "evaluations.jsonl"
 
 
 class Records(Sequence[Any]):
@@ -64,6 +66,17 @@ class FileRecords(Records):
         self._last: Record | None = None
         self._lines_before: array[int] = array("Q")
         self._count: int | None = None
+
+    @classmethod
+    def of(cls, path: Path) -> "FileRecords":
+        """The records that the file has now; an incomplete last line is left out."""
+        with _opened(path) as file:
+            return cls(path.absolute(), os.fstat(file.fileno()).st_size)
+
+    @property
+    def evaluations(self) -> list[Record]:
+        """The evaluations of the run by the callback `Evaluate`; empty if there are none."""
+        return read_evaluations(self._path.parent)
 
     def append(self, record: Record) -> None:
         """Write a record to the end of the file, which must have been given."""
@@ -182,17 +195,25 @@ def layout_of(record: Record) -> Layout:
     )
 
 
+def read_evaluations(run_dir: Path) -> list[Record]:
+    """The evaluations of a run, which are records too; empty if there are none."""
+    path = run_dir / EVALUATIONS_FILE
+    return list(FileRecords.of(path)) if path.exists() else []
+
+
 def to_line(record: Record) -> bytes:
     """A record as a line of `metrics.jsonl`."""
     return (json.dumps(record, allow_nan=False) + "\n").encode()
 
 
 def parse_record(line: bytes) -> Record:
-    """Read a line of `metrics.jsonl`; raise a ValueError if it is not a JSON object of numbers with its step."""
+    """Read a line of a file of records; raise a ValueError if it is not a JSON object of numbers with its step."""
     try:
         record = json.loads(str(line, "utf-8"))
     except (ValueError, RecursionError):
         record = None
+    if isinstance(record, dict) and record.keys() == {"step", "returns"}:  # an evaluation of an earlier version
+        record = {STEP: record["step"], EVALUATION_RETURN: record["returns"]}
     if not isinstance(record, dict) or not isinstance(record.get(STEP), int):
         raise ValueError(f"not a JSON object with {STEP}")
     for name, value in record.items():

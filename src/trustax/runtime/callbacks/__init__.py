@@ -4,7 +4,7 @@ A callback is a callable `f(iteration)`, or an object with any of the methods of
 after an iteration, the run is saved and stops; it can be resumed. Callbacks never change the numbers of a run.
 """
 
-from trustax.runtime.callbacks.evaluating import BEST_AGENT, EVALUATIONS_FILE, Evaluate
+from trustax.runtime.callbacks.evaluating import BEST_AGENT, Evaluate
 from trustax.runtime.callbacks.hooks import HOOKS, Callback, Callbacks, Hooks
 from trustax.runtime.callbacks.keeping import KeepAgents
 from trustax.runtime.callbacks.printing import PrintProgress
@@ -14,7 +14,6 @@ from trustax.runtime.callbacks.stopping import StopAtReturn, StopWithoutProgress
 __all__ = [
     "BEST_AGENT",
     "CALLBACKS",
-    "EVALUATIONS_FILE",
     "HOOKS",
     "Callback",
     "Callbacks",
