@@ -76,6 +76,21 @@ def test_a_command_defines_a_study() -> None:
         command.tuning({"trial": [40]})
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tune": ()}, "--tune is missing"),
+        ({"tune": ("clip_range",)}, "--tune clip_range has no values"),
+        ({"env_id": "CartPool-v1"}, "there is no environment 'CartPool-v1'"),
+        ({}, "there is no file nowhere.toml"),
+    ],
+)
+def test_options_are_checked_before_the_settings_file_is_read(options: dict[str, Any], message: str) -> None:
+    command = Tune(method="ppo", tune=("clip_range:0.1..0.4",), settings=Path("nowhere.toml"))
+    with pytest.raises(TrustaxError, match=message):
+        replace(command, **options).tuning({})
+
+
 def test_the_default_settings_are_a_trial_only_if_they_are_in_the_ranges() -> None:
     assert default_choice(RUN, {"clip_range": Range(0.1, 0.4), "hidden_sizes": ((8,), (9,))}) == {
         "clip_range": 0.2,

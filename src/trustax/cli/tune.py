@@ -76,21 +76,24 @@ class Tune:
     def tuning(self, settings: Mapping[str, Sequence[Any]]) -> Tuning:
         """The definition of the study."""
         method = method_named(self.method)
+        if not self.tune:
+            raise TrustaxError("--tune is missing; for example --tune learning_rate:1e-5..1e-2:log clip_range:0.1..0.4")
+        space = parse_space(self.tune)
+        _check_options(method, settings)
+        if self.env_id:
+            engine_of(self.env_id)  # raises an error for an unknown environment
         read = read_settings(self.settings)
         env_id = self.env_id or read.pop("env_id", None)
         if not env_id:
             raise TrustaxError("--env-id is missing; choose an environment, for example --env-id CartPole-v1")
-        engine_of(env_id)
-        if not self.tune:
-            raise TrustaxError("--tune is missing; for example --tune learning_rate:1e-5..1e-2:log clip_range:0.1..0.4")
-        _check_options(method, settings)
+        engine_of(env_id)  # it may come from the file
         first = first_run(self.settings)(self.method, method, env_id)
         run = with_settings(first, self.settings, {k: v for k, v in read.items() if k != "env_id"})
         grid = Grid({self.method: method}, [env_id], settings, lambda *_: run)
         ((run, _),) = grid.expand()
         return Tuning(
             run=run,
-            space=checked_space(run, parse_space(self.tune)),
+            space=checked_space(run, space),
             objective=self.objective,
             generation_size=self.generation_size,
             reduction=self.reduction,
