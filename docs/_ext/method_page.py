@@ -16,7 +16,7 @@ from sphinx.util.docutils import SphinxDirective
 
 import trustax
 from trustax.algorithms import ALGORITHMS
-from trustax.settings import Range
+from trustax.settings import AllowedRange
 
 ROOT = Path(trustax.__file__).parents[2]
 
@@ -32,7 +32,7 @@ def explanation(kind: type, name: str) -> str:
 
 def allowed(field: dataclasses.Field) -> str:
     """The range of a setting in a few characters."""
-    limits = field.metadata.get(Range)
+    limits = field.metadata.get(AllowedRange)
     if limits is None:
         return choices_of(field.type)
     if limits.maximum < inf:

@@ -17,7 +17,7 @@ from trustax.ops.metrics import RETURN, SKIPPED, STEP
 from trustax.run import Run, read_run, to_json, write_run
 from trustax.storage.history import checkpoint_path, newest_valid
 from trustax.storage.pytree import copy_rows, load, save
-from trustax.sweeps.halving import Group, halve, planned_steps, rungs
+from trustax.sweeps.halving import TrialGroup, halve, planned_steps, rungs
 from trustax.sweeps.objectives import area, final, reported_values
 from trustax.sweeps.pool import Failure
 from trustax.sweeps.ranges import Range, checked_space, choice_of, default_choice
@@ -108,12 +108,14 @@ def test_pruning_costs_less_than_a_third() -> None:
 
 
 def test_trials_that_differ_in_mapped_settings_are_learners_of_one_run() -> None:
-    group = Group.of(RUN, {4: {"clip_range": 0.1, "num_epochs": 3}, 6: {"clip_range": 0.2, "num_epochs": 3}}, Path())
+    group = TrialGroup.of(
+        RUN, {4: {"clip_range": 0.1, "num_epochs": 3}, 6: {"clip_range": 0.2, "num_epochs": 3}}, Path()
+    )
     assert group.run.algorithm.clip_range == (0.1, 0.1, 0.2, 0.2)
     assert (group.run.algorithm.num_epochs, group.run.num_seeds, list(group.run.seeds)) == (3, 4, [0, 1, 0, 1])
     assert group.learners(6) == slice(2, 4)
     base = replace(RUN, algorithm=PPO(entropy_cost=(0.0, 0.1)))
-    both = Group.of(base, {4: {"clip_range": 0.1}, 6: {"clip_range": 0.2}}, Path())
+    both = TrialGroup.of(base, {4: {"clip_range": 0.1}, 6: {"clip_range": 0.2}}, Path())
     assert both.run.algorithm.entropy_cost == (0.0, 0.1, 0.0, 0.1)
 
 

@@ -12,7 +12,7 @@ from trustax.runtime.interrupt import InterruptGuard
 from trustax.runtime.train_step import Seconds, StepResult
 
 
-class Outcome(NamedTuple):
+class IterationOutcome(NamedTuple):
     """The outcome of an iteration for all learners, and what follows from it."""
 
     metrics: dict[str, Any]
@@ -50,7 +50,7 @@ class Decisions:
         """Whether no process was asked to stop before the first iteration; every process must ask."""
         return not self._group.agree(self.is_signaled)
 
-    def gather(self, result: StepResult, restarts: int | None, save: bool) -> Outcome:
+    def gather(self, result: StepResult, restarts: int | None, save: bool) -> IterationOutcome:
         """The outcome of an iteration in all processes; `save` says whether it is time to save here."""
         own = part_of(result, restarts, self.is_signaled, save, self._group.reports_learners)
         return merged(self._group.gather(own))
@@ -81,13 +81,13 @@ def part_of(
     }
 
 
-def merged(parts: list[dict[str, Any]]) -> Outcome:
+def merged(parts: list[dict[str, Any]]) -> IterationOutcome:
     """The parts of all processes as one outcome."""
     first = parts[0]
     restarts = {} if first["restarts"] is None else {"env/restarts": sum(part["restarts"] for part in parts)}
     names = dict.fromkeys(name for part in parts for name in part["metrics"])
     metrics = {name: [value for part in parts for value in _values_of(part, name)] for name in names}
-    return Outcome(
+    return IterationOutcome(
         restarts | metrics,
         next((part["fault"] for part in parts if part["fault"] is not None), None),
         [cause for part in parts for cause in part["causes"]],

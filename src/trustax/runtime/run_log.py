@@ -7,7 +7,7 @@ from pathlib import Path
 from trustax.cli.progress import Terminal
 from trustax.ops.metrics import SKIPPED, SPEED, STEP, Record
 from trustax.run import Run
-from trustax.runtime.decisions import Outcome
+from trustax.runtime.decisions import IterationOutcome
 from trustax.runtime.divergence import divergence_of, skipped_so_far
 from trustax.runtime.train_step import Seconds
 from trustax.storage.journal import Journal
@@ -32,7 +32,7 @@ class RunLog:
     def records(self) -> Records:
         return self._journal.records
 
-    def record(self, outcome: Outcome, iteration: int, elapsed: float) -> str | None:
+    def record(self, outcome: IterationOutcome, iteration: int, elapsed: float) -> str | None:
         """Write and show the record of an iteration; returns an error if a learner has diverged."""
         record = _time_metrics(self._run, iteration, outcome.seconds, elapsed) | outcome.metrics
         if self._is_first:

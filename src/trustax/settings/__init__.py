@@ -2,14 +2,14 @@
 
 from trustax.settings.checked import TRAIN_ARGUMENTS, CheckedSettings, per_learner_values, validated, with_values
 from trustax.settings.kinds import PerLearner
-from trustax.settings.ranges import Range, setting
+from trustax.settings.ranges import AllowedRange, setting
 from trustax.settings.registry import Registry
 
 __all__ = [
     "TRAIN_ARGUMENTS",
+    "AllowedRange",
     "CheckedSettings",
     "PerLearner",
-    "Range",
     "Registry",
     "per_learner_values",
     "setting",

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from trustax.errors import TrustaxError, refuse_unknown
 from trustax.settings.kinds import PerLearner, fitting
-from trustax.settings.ranges import Range, check_range
+from trustax.settings.ranges import AllowedRange, check_range
 
 Settings = TypeVar("Settings")
 
@@ -56,8 +56,8 @@ def validated(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
     kinds = _annotations(kind)
     converted = {name: fitting(name, value, kinds.get(name)) for name, value in settings.items()}
     for field in getattr(kind, "__dataclass_fields__", {}).values():
-        if field.name in converted and Range in field.metadata:
-            check_range(field.name, converted, field.metadata[Range])
+        if field.name in converted and AllowedRange in field.metadata:
+            check_range(field.name, converted, field.metadata[AllowedRange])
     return converted
 
 

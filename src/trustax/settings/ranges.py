@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from trustax.errors import TrustaxError
 
 
-class Range(NamedTuple):
+class AllowedRange(NamedTuple):
     """The values that a setting may have."""
 
     minimum: int | float
@@ -38,10 +38,10 @@ def setting(
     Traceback (most recent call last):
     trustax.errors.TrustaxError: temperature must be between -1 and 1, not 2.0
     """
-    return dataclasses.field(default=default, metadata={Range: Range(minimum, maximum, below, not_below)})
+    return dataclasses.field(default=default, metadata={AllowedRange: AllowedRange(minimum, maximum, below, not_below)})
 
 
-def check_range(name: str, settings: dict[str, Any], allowed: Range) -> None:
+def check_range(name: str, settings: dict[str, Any], allowed: AllowedRange) -> None:
     """Refuse a value out of its range; of a tuple, each entry must be in it."""
     value = settings[name]
     entries = value if isinstance(value, tuple) else () if isinstance(value, str) else (value,)
@@ -56,7 +56,7 @@ def check_range(name: str, settings: dict[str, Any], allowed: Range) -> None:
             raise TrustaxError(f"{allowed.not_below} must not be above {name}, but {low} is above {value}")
 
 
-def _described(allowed: Range) -> str:
+def _described(allowed: AllowedRange) -> str:
     if allowed.maximum < inf:
         return f"between {allowed.minimum:g} and {allowed.maximum:g}"
     return f"at least {allowed.minimum:g}" + (f" and less than {allowed.below:g}" if allowed.below < inf else "")

@@ -36,7 +36,7 @@ class Attempt(Protocol):
 
 
 @runtime_checkable
-class Engine(AbstractContextManager["Engine"], Protocol):
+class SweepEngine(AbstractContextManager["SweepEngine"], Protocol):
     """Starts jobs. Entering the context connects to the engine, and leaving it ends what was started."""
 
     def prepare(self, num_jobs: int) -> None:
@@ -49,30 +49,30 @@ class Engine(AbstractContextManager["Engine"], Protocol):
         """Start a job in a process of its own that runs the module `worker`."""
 
 
-def _local(**options: Any) -> Engine:
+def _local(**options: Any) -> SweepEngine:
     from trustax.sweeps.local import LocalEngine
 
     return LocalEngine(**options)
 
 
-def _ray(**options: Any) -> Engine:
+def _ray(**options: Any) -> SweepEngine:
     from trustax.sweeps.ray_engine import RayEngine
 
     return RayEngine(**options)
 
 
-def _slurm(**options: Any) -> Engine:
+def _slurm(**options: Any) -> SweepEngine:
     from trustax.sweeps.slurm import SlurmEngine
 
     return SlurmEngine(**options)
 
 
-ENGINES: Registry[Callable[..., Engine]] = Registry(
+ENGINES: Registry[Callable[..., SweepEngine]] = Registry(
     "engine for sweeps", "trustax.sweep_engines", {"local": _local, "ray": _ray, "slurm": _slurm}
 )
 
 
-def make_engine(name: str, **options: Any) -> Engine:
+def make_engine(name: str, **options: Any) -> SweepEngine:
     """Make an engine by its name; options that are None keep their defaults."""
     given = {option: value for option, value in options.items() if value is not None}
     try:

@@ -39,7 +39,7 @@ LEVELS = 3
 """A generation is pruned at most twice."""
 
 
-class Outcome(NamedTuple):
+class TrialOutcome(NamedTuple):
     """How a trial ended."""
 
     state: str
@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Group:
+class TrialGroup:
     """Trials that are learners of one run."""
 
     choices: Mapping[int, Choice]
@@ -62,7 +62,7 @@ class Group:
     folder: Path
 
     @classmethod
-    def of(cls, base: Run, choices: Mapping[int, Choice], folder: Path) -> "Group":
+    def of(cls, base: Run, choices: Mapping[int, Choice], folder: Path) -> "TrialGroup":
         """The trials must have the same settings, except those that learners may differ in."""
         first = next(iter(choices.values()))
         mapped = [name for name in first if is_mapped(base, name)]
@@ -87,12 +87,12 @@ class Group:
         steps = iterations * self.run.batch_size
         return Job(title=_named(self.choices), run=self.run, folder=self.folder, stop_at=steps)
 
-    def restricted(self, base: Run, numbers: Iterable[int]) -> "Group | None":
+    def restricted(self, base: Run, numbers: Iterable[int]) -> "TrialGroup | None":
         """The group of some of its trials, with their state in a folder of its own; None if there is none."""
         kept = {number: self.choices[number] for number in self.choices if number in set(numbers)}
         if not kept or len(kept) == len(self.choices):
             return self if kept else None
-        group = Group.of(base, kept, self.folder.parent)
+        group = TrialGroup.of(base, kept, self.folder.parent)
         rows = [row for number in kept for row in self.rows(number)]
         copy_learners(self, group, rows)
         return group
@@ -127,7 +127,7 @@ def planned_steps(run: Run, num_trials: int, reduction: int) -> int:
 
 def halve(
     base: Run, choices: Mapping[int, Choice], folder: Path, reduction: int, train: Train, score: Score, report: Report
-) -> dict[int, Outcome]:
+) -> dict[int, TrialOutcome]:
     """Train a generation of trials; return how each ended."""
     groups, outcomes = _grouped(base, choices, folder)
     levels = rungs(base.num_iterations, reduction)
@@ -141,7 +141,7 @@ def halve(
             for number in group.choices:
                 report(number, records, group.learners(number))
                 scores[number] = score(records, group.learners(number))
-                outcomes[number] = Outcome("pruned", steps, scores[number])
+                outcomes[number] = TrialOutcome("pruned", steps, scores[number])
         count = ceil(len(scores) / reduction) if level != levels[-1] else len(scores)
         known = {number: value if isfinite(value) else -inf for number, value in scores.items()}
         kept = sorted(known, key=lambda number: -known[number])[:count]
@@ -153,7 +153,9 @@ def halve(
     return outcomes
 
 
-def _grouped(base: Run, choices: Mapping[int, Choice], folder: Path) -> tuple[list[Group], dict[int, Outcome]]:
+def _grouped(
+    base: Run, choices: Mapping[int, Choice], folder: Path
+) -> tuple[list[TrialGroup], dict[int, TrialOutcome]]:
     """The trials by the settings that learners of one run share; settings that do not fit together fail."""
     groups: dict[str, dict[int, Choice]] = {}
     failed = {}
@@ -161,18 +163,18 @@ def _grouped(base: Run, choices: Mapping[int, Choice], folder: Path) -> tuple[li
         try:
             with_choice(base, choice)
         except TrustaxError as error:
-            failed[number] = Outcome("failed", 0, float("nan"), str(error))
+            failed[number] = TrialOutcome("failed", 0, float("nan"), str(error))
             continue
         shared = repr({name: value for name, value in choice.items() if not is_mapped(base, name)})
         groups.setdefault(shared, {})[number] = choice
-    return [Group.of(base, own, folder) for own in groups.values()], failed
+    return [TrialGroup.of(base, own, folder) for own in groups.values()], failed
 
 
 def _trained(
-    base: Run, groups: Sequence[Group], fraction: float, train: Train
-) -> tuple[list[Group], dict[int, Outcome]]:
+    base: Run, groups: Sequence[TrialGroup], fraction: float, train: Train
+) -> tuple[list[TrialGroup], dict[int, TrialOutcome]]:
     """Train all groups up to a fraction of their iterations. Trials that diverge fail, and the others continue."""
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, TrialOutcome] = {}
     finished = list(groups)
     while jobs := [job for group in finished if _is_unfinished(job := group.job(fraction))]:
         failures = {failure.job.folder: failure.reason for failure in train(jobs)}
@@ -182,14 +184,14 @@ def _trained(
             if not diverged:
                 raise TrustaxError(f"{_named(group.choices)}: {reason}")
             steps = read_records(group.folder)[-1][STEP]
-            outcomes |= {number: Outcome("failed", steps, float("nan"), reason) for number in diverged}
+            outcomes |= {number: TrialOutcome("failed", steps, float("nan"), reason) for number in diverged}
             finished.remove(group)
             rest = [number for number in group.choices if number not in diverged]
             finished += [smaller] if (smaller := group.restricted(base, rest)) else []
     return finished, outcomes
 
 
-def _diverged(group: Group) -> list[int]:
+def _diverged(group: TrialGroup) -> list[int]:
     """The trials with a learner whose last updates were all skipped."""
     records = read_records(group.folder) if (group.folder / METRICS_FILE).exists() else []
     stuck = set(stuck_learners(records, group.run.num_iterations))
@@ -200,14 +202,14 @@ def _is_unfinished(job: Job) -> bool:
     return finished_records(job.run, job.folder, job.stop_at) is None
 
 
-def _records(group: Group, fraction: float) -> Sequence[Record]:
+def _records(group: TrialGroup, fraction: float) -> Sequence[Record]:
     records = finished_records(group.run, group.folder, group.job(fraction).stop_at)
     if records is None:
         raise TrustaxError(f"{group.folder} was changed while it was trained; run the same command to continue")
     return records
 
 
-def copy_learners(old: Group, new: Group, rows: Sequence[int]) -> None:
+def copy_learners(old: TrialGroup, new: TrialGroup, rows: Sequence[int]) -> None:
     """Write the folder of a run that continues with some learners of another one."""
     saved = newest_sound_or_raise(old.folder)
     if new.folder.exists() or saved is None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from trustax.cli.optional import OptionalFloat, OptionalInt, OptionalStr
 from trustax.errors import TrustaxError
-from trustax.sweeps.engines import ENGINES, Engine, make_engine
+from trustax.sweeps.engines import ENGINES, SweepEngine, make_engine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class EngineOptions:
     minutes: OptionalInt = None
     """slurm: time limit of a job. A run that reaches it is saved, queued again and resumed."""
 
-    def make(self) -> Engine:
+    def make(self) -> SweepEngine:
         """The engine with its options; an option of another engine is refused."""
         ENGINES.find(self.engine)
         own: dict[str, Any] = _by_engine(self).get(self.engine, {})

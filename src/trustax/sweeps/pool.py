@@ -16,7 +16,7 @@ from rich.console import Console
 from trustax.errors import TrustaxError
 from trustax.ops.metrics import Record
 from trustax.runtime.interrupt import Interrupted, InterruptGuard
-from trustax.sweeps.engines import Attempt, Engine
+from trustax.sweeps.engines import Attempt, SweepEngine
 from trustax.sweeps.following import Follower
 from trustax.sweeps.local import LocalEngine
 from trustax.sweeps.progress import SweepProgress
@@ -34,7 +34,7 @@ class Failure(NamedTuple):
 
 def run_jobs(
     jobs: Sequence[Job],
-    engine: Engine | None = None,
+    engine: SweepEngine | None = None,
     title: str = "all runs",
     worker: str = "trustax.sweeps.worker",
     console: Console | None = None,
@@ -66,7 +66,7 @@ class _Pool:
     """The waiting jobs and the running attempts."""
 
     def __init__(
-        self, jobs: Sequence[Job], engine: Engine, worker: str, progress: SweepProgress, follower: Follower
+        self, jobs: Sequence[Job], engine: SweepEngine, worker: str, progress: SweepProgress, follower: Follower
     ) -> None:
         self.failures: list[Failure] = []
         self.num_finished = 0

@@ -11,7 +11,7 @@ from trustax.algorithms import ALGORITHMS, Algorithm, name_of
 from trustax.errors import TrustaxError
 from trustax.run import Run, to_json
 from trustax.storage.object_store import is_url
-from trustax.sweeps.engines import Engine, make_engine
+from trustax.sweeps.engines import SweepEngine, make_engine
 from trustax.sweeps.grid import Cell, Grid, short_hash
 from trustax.sweeps.pool import run_jobs
 from trustax.sweeps.results import SweepResult, collect
@@ -26,7 +26,7 @@ def sweep(
     env_ids: str | Iterable[str],
     *,
     folder: str | Path,
-    engine: str | Engine = "local",
+    engine: str | SweepEngine = "local",
     quiet: bool = False,
     **settings: Any,
 ) -> SweepResult:
@@ -54,7 +54,7 @@ def sweep(
     return run_grid(grid, folder, make_engine(engine) if isinstance(engine, str) else engine, console)
 
 
-def run_grid(grid: Grid, place: str | Path, engine: Engine, console: Console) -> SweepResult:
+def run_grid(grid: Grid, place: str | Path, engine: SweepEngine, console: Console) -> SweepResult:
     """Train the runs of a grid that are not finished, and collect the results of all."""
     folder, store = local_folder(place)
     jobs = [(_job(run, cells, folder, store), cells) for run, cells in grid.expand()]

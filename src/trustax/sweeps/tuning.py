@@ -22,9 +22,9 @@ from trustax.runtime.interrupt import Interrupted
 from trustax.storage.atomic import jsonable
 from trustax.storage.lock import locked
 from trustax.storage.object_store import is_url
-from trustax.sweeps.engines import Engine, make_engine
+from trustax.sweeps.engines import SweepEngine, make_engine
 from trustax.sweeps.grid import Grid, setting_names, short_hash
-from trustax.sweeps.halving import Outcome, halve, planned_steps
+from trustax.sweeps.halving import TrialOutcome, halve, planned_steps
 from trustax.sweeps.local import LocalEngine
 from trustax.sweeps.objectives import OBJECTIVES, reported_values
 from trustax.sweeps.ranges import Range, Space, checked_space, choice_of, default_choice, is_mapped, suggest
@@ -77,7 +77,7 @@ def tune(
     reduction: int = 3,
     sampler_seed: int = 0,
     storage: str | None = None,
-    engine: str | Engine = "local",
+    engine: str | SweepEngine = "local",
     quiet: bool = False,
     callbacks: Iterable[TrialCallback] = (),
     **settings: Any,
@@ -132,7 +132,7 @@ def run_study(
     tuning: Tuning,
     folder: Path,
     trials: int,
-    engine: Engine,
+    engine: SweepEngine,
     console: Console,
     storage: str | None = None,
     callbacks: Iterable[TrialCallback] = (),
@@ -185,7 +185,7 @@ def _run_generation(
                 callback(study, study.trials[number])
 
 
-def _tell(study: Any, trial: Any, outcome: Outcome, num_seeds: int) -> None:
+def _tell(study: Any, trial: Any, outcome: TrialOutcome, num_seeds: int) -> None:
     from optuna.trial import TrialState
 
     trial.set_user_attr("steps", outcome.steps * num_seeds)

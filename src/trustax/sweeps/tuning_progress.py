@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from trustax.cli.formatting import short_duration
 from trustax.errors import TrustaxError
 from trustax.ops.metrics import STEP, Record
-from trustax.sweeps.engines import Engine
+from trustax.sweeps.engines import SweepEngine
 from trustax.sweeps.pool import Failure, run_jobs
 from trustax.sweeps.worker import Job, last_record, train_job
 
@@ -103,6 +103,6 @@ def train_here(progress: TuningProgress, jobs: Sequence[Job]) -> list[Failure]:
     return failures
 
 
-def train_on(engine: Engine, title: str, console: Console, jobs: Sequence[Job]) -> list[Failure]:
+def train_on(engine: SweepEngine, title: str, console: Console, jobs: Sequence[Job]) -> list[Failure]:
     """Train the jobs on an engine, side by side; return the failures."""
     return run_jobs(jobs, engine, title, console=console)

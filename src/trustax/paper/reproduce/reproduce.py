@@ -12,7 +12,7 @@ from trustax.errors import TrustaxError, similar_or_all
 from trustax.paper.experiments import EXPERIMENTS
 from trustax.paper.reproduce.plan import Part, missing_jobs
 from trustax.paper.tasks import task
-from trustax.sweeps.engines import Engine
+from trustax.sweeps.engines import SweepEngine
 from trustax.sweeps.local import LocalEngine
 from trustax.sweeps.pool import Failure, run_jobs
 
@@ -31,7 +31,7 @@ def require_known(name: str) -> None:
         raise TrustaxError(f"there is no experiment {name!r} to reproduce; {similar_or_all(name, NAMES)}")
 
 
-def run_missing(part: Part, results: Path, runs: Path, engine: Engine | None = None) -> list[Failure]:
+def run_missing(part: Part, results: Path, runs: Path, engine: SweepEngine | None = None) -> list[Failure]:
     """Run everything that has no outcome yet; returns the failures."""
     if part.name in EXPERIMENTS:
         return _sweep(part, results, runs, engine)
@@ -56,7 +56,7 @@ def render(part: Part, results: Path, console: Console) -> None:
                 console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
-def _sweep(part: Part, results: Path, runs: Path, engine: Engine | None) -> list[Failure]:
+def _sweep(part: Part, results: Path, runs: Path, engine: SweepEngine | None) -> list[Failure]:
     jobs = missing_jobs(part, results, runs)
     num_cells = sum(len(part.cells(protocol)) for protocol in part.folders)
     steps = sum(job.steps * job.run.num_seeds for job in jobs)
