@@ -6,7 +6,7 @@ import numpy as np
 
 from trustax.agent import Agent
 from trustax.envs import Environment, make
-from trustax.envs.engines import imports_module, is_known
+from trustax.envs.engines import env_id_of, imports_module, is_known
 from trustax.errors import TrustaxError
 
 EVALUATION_SEED = 10_000
@@ -52,7 +52,7 @@ def evaluate(
         raise TrustaxError(f"num_episodes must be at least 1, not {num_episodes}")
     if not 0 <= seed < 2**32:
         raise TrustaxError(f"seed must be between 0 and 2**32 - 1, not {seed}")
-    name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
+    name = env_id_of(env)
     num_envs = min(num_episodes, max_envs)
     episodes_left = np.array([num_episodes // num_envs + (i < num_episodes % num_envs) for i in range(num_envs)])
     environment = make(env, [(int(seed) + EVALUATION_SEED) % 2**32], num_envs, compiled=False)

@@ -12,6 +12,7 @@ import numpy as np
 from trustax.agent import Agent
 from trustax.algorithms import ALGORITHMS, Algorithm
 from trustax.envs import Environment
+from trustax.envs.engines import env_id_of
 from trustax.envs.workers import Workers
 from trustax.errors import TrustaxError, refuse_unknown
 from trustax.ops.metrics import RETURN, STEP, Record, finite_values
@@ -299,8 +300,7 @@ def _make_run(
         return algorithm
     if env is None:
         raise TrustaxError("train needs an environment, for example 'CartPole-v1'")
-    env_id = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
-    return Run(algorithm=algorithm, env_id=env_id, **settings)
+    return Run(algorithm=algorithm, env_id=env_id_of(env), **settings)
 
 
 def _as_text(start_from: str | Path) -> str:

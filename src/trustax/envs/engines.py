@@ -80,6 +80,16 @@ def make_for_training(
     return make(env, seeds, num_envs, compiled=not restarts or getattr(resolve(env)[0], "restarts_compiled", True))
 
 
+def env_id_of(env: Environment) -> str:
+    """The id of an environment, as `run.json` stores it; that of an object is the name of its function or class.
+
+    >>> from functools import partial
+    >>> env_id_of("CartPole-v1"), env_id_of(gymnasium.Env), env_id_of(partial(gymnasium.make, "CartPole-v1"))
+    ('CartPole-v1', 'Env', 'partial')
+    """
+    return env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
+
+
 def engine_of(env: Environment) -> str:
     """The name of the engine that `make` chooses.
 

@@ -25,7 +25,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from trustax.agent import Agent
 from trustax.envs.atari import GAME_OVER, SCORE, gymnasium_id, is_atari
 from trustax.envs.base import environment_seed
-from trustax.envs.engines import Environment, bare_id, engine_of, is_known
+from trustax.envs.engines import Environment, bare_id, engine_of, env_id_of, is_known
 from trustax.envs.errors import describe
 from trustax.envs.gymnasium_spaces import spec_of, to_batch
 from trustax.envs.jax_env import DrawnJaxEnv, JaxEnv
@@ -89,7 +89,7 @@ def record(
         )
     write = writer_for(path)
     _render_headless()
-    name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
+    name = env_id_of(env)
     environment = _make_renderable(name, env)
     try:
         agent.require_fit(spec_of(name, environment.observation_space, environment.action_space), name)
