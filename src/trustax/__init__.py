@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from trustax.runtime.distributed import Distributed
     from trustax.runtime.interrupt import Interrupted
     from trustax.runtime.iteration import Iteration
+    from trustax.runtime.result import Result
     from trustax.settings import PerLearner, setting
     from trustax.storage import zoo as zoo
     from trustax.storage.journal import read_records
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from trustax.sweeps.sweep import sweep
     from trustax.sweeps.tuning import tune
     from trustax.sweeps.tuning_results import TuningResult
-    from trustax.training import Result, iterations, train
+    from trustax.training import iterations, train
     from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
 __all__ = [
@@ -127,6 +128,7 @@ _NAMES = {
     "trustax.runtime.distributed": "Distributed",
     "trustax.runtime.interrupt": "Interrupted",
     "trustax.runtime.iteration": "Iteration",
+    "trustax.runtime.result": "Result",
     "trustax.settings": "PerLearner setting",
     "trustax.storage.journal": "read_records",
     "trustax.storage.loggers": "Logger register_logger",
@@ -136,7 +138,7 @@ _NAMES = {
     "trustax.sweeps.sweep": "sweep",
     "trustax.sweeps.tuning": "tune",
     "trustax.sweeps.tuning_results": "TuningResult",
-    "trustax.training": "Result iterations train",
+    "trustax.training": "iterations train",
     "trustax.types": "BoxActions DiscreteActions EnvSpec MultiDiscreteActions",
 }
 """The modules that define these names. They are imported on first use, so that `import trustax` does not import JAX."""

@@ -27,7 +27,8 @@ from trustax.paper.trace.trace import (
 )
 from trustax.paper.trace.updates import SERIES, TracedIteration, play_episodes, traced_iterations, updates_per_iteration
 from trustax.run import Run
-from trustax.training import Result, train
+from trustax.runtime.result import Result
+from trustax.training import train
 
 TINY = Task(
     env_id="CartPole-v1",

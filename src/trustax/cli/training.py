@@ -17,9 +17,10 @@ from trustax.envs.engines import imports_module, resumes_exactly
 from trustax.errors import TrustaxError
 from trustax.run import Run, SomeAlgorithm, read_run, settings_of
 from trustax.runtime.callbacks import callback_from_text
+from trustax.runtime.result import Result
 from trustax.storage.mirror import local_copy
 from trustax.storage.object_store import is_url
-from trustax.training import CURVE_FILE, Result, train
+from trustax.training import CURVE_FILE, train
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from trustax.runtime.distributed import Group
 
 if TYPE_CHECKING:
     from trustax.runtime.iteration import Iteration
+    from trustax.runtime.result import Result
 
 HOOKS = ("on_start", "on_iteration", "on_checkpoint", "on_end")
 
@@ -36,7 +37,7 @@ class Hooks(Protocol):
         """Called after an iteration that was saved, before `on_iteration`."""
         ...
 
-    def on_end(self, result: Any) -> Any:
+    def on_end(self, result: "Result") -> Any:
         """Called when the run has ended or a callback has stopped it, with the result that `train` returns."""
         ...
 
@@ -81,7 +82,7 @@ class Callbacks:
     def checkpoint(self, iteration: "Iteration") -> None:
         self._call("on_checkpoint", iteration)
 
-    def end(self, result: Any) -> None:
+    def end(self, result: "Result") -> None:
         self._call("on_end", result)
 
     def _call(self, hook: str, *arguments: Any) -> None:
