@@ -78,6 +78,8 @@ def suggestion(name: str, known: Iterable[str], elsewhere: Iterable[str] = (), w
     """
     known, elsewhere = list(known), set(elsewhere)
     ours = OTHER_NAMES.get(name, name)
+    if name == "target_kl" and "kl_cost_max_target" in known:  # MCPO reads kl_target in one of its variants only
+        ours = "kl_cost_max_target"
     if ours not in known and ours not in elsewhere:
         return NOT_HERE.get(name) or similar_or_all(name, known)
     place = "" if ours in known else where

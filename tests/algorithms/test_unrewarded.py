@@ -84,6 +84,16 @@ def test_before_the_first_reward_only_the_critic_learns() -> None:
     assert np.isfinite(float(metrics["train/loss"].mean()))
 
 
+def test_an_adaptive_kl_cost_does_not_fall_without_a_reward() -> None:
+    algorithm = dataclasses.replace(TINY, kl_cost_rule="adaptive", kl_cost=2.0)
+    spec = SPECS["discrete"]
+    state = jax.jit(partial(algorithm.init, spec=spec))(jax.random.key(0))
+    rollout = random_rollout(spec, 6, 4)
+    silent = dataclasses.replace(rollout, reward=jnp.zeros_like(rollout.reward))
+    after, _ = jax.jit(algorithm.update)(state, silent, Progress(jnp.array(0), jnp.array(4)), jax.random.key(1))
+    assert float(after.kl_cost) == 2.0
+
+
 def test_standardized_learns_from_noise_too() -> None:
     algorithm = dataclasses.replace(TINY, unrewarded_advantages="standardized")
     spec = SPECS["discrete"]

@@ -166,7 +166,14 @@ def test_a_network_with_other_outputs_is_refused(registered: str) -> None:
 def test_an_object_that_is_not_a_network_is_refused(registered: str) -> None:
     tx.register_network("half", lambda key, spec: Dense.init(key, 3, 4, gain=1.0))
     tx.register_network("whole-numbers", lambda key, spec: eqx.nn.Lambda(jnp.arange(3)))
-    for name, message in (("half", "must return a distribution and a value"), ("whole-numbers", "floats of one type")):
+    tx.register_network("brief", lambda key, spec: eqx.nn.Lambda(jnp.zeros(3, jnp.bfloat16)))
+    tx.register_network("empty", lambda key, spec: eqx.nn.Identity())
+    for name, message in (
+        ("half", "must return a distribution and a value"),
+        ("whole-numbers", "'whole-numbers' has arrays of int32; its parameters must be float32"),
+        ("brief", "arrays of bfloat16"),
+        ("empty", "must be a callable module with arrays"),
+    ):
         architecture = Architecture(VECTOR, network=name)
         with pytest.raises(tx.TrustaxError, match=message):
             architecture.unflatten(jnp.zeros(16))
@@ -188,10 +195,13 @@ def test_trpo_needs_to_know_the_critic(registered: str) -> None:
         layer: Dense
 
         def __call__(self, observation: Any) -> Any:
-            outputs = self.layer(observation)
-            return action_distribution(VECTOR.actions, outputs[:4], None), outputs[4]
+            return action_distribution(VECTOR.actions, self.layer(observation)[:4], None), self.critic(observation)
+
+        def critic(self, observation: Any) -> Any:  # a method, not the parameters of a critic
+            return self.layer(observation)[4]
 
     tx.register_network("headless", lambda key, spec: Headless(Dense.init(key, 3, 5, gain=1.0)))
-    with pytest.raises(tx.TrustaxError, match="trpo needs a network with an attribute critic"):
+    with pytest.raises(tx.TrustaxError, match="trpo needs a network with a field critic"):
         jax.eval_shape(lambda key: tx.TRPO(network="headless").init(key, VECTOR), KEY)
+    assert not Architecture(VECTOR, network="headless").critic_mask().any()
     jax.eval_shape(lambda key: tx.TRPO(network=registered).init(key, VECTOR), KEY)

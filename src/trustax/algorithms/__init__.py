@@ -1,5 +1,7 @@
 """The algorithms, one file each; `base` defines their interface."""
 
+from dataclasses import is_dataclass
+
 from trustax.algorithms.acktr import ACKTR
 from trustax.algorithms.base import Algorithm
 from trustax.algorithms.kl_adaptive import KLAdaptive
@@ -35,7 +37,7 @@ def register_algorithm(name: str, algorithm: type) -> None:
     `algorithm` is a frozen dataclass with the methods of `Algorithm`.
     """
     members = {*dir(algorithm), *getattr(algorithm, "__dataclass_fields__", {})}
-    if not isinstance(algorithm, type) or not {"discount", "init", "update"} <= members:
+    if not isinstance(algorithm, type) or not is_dataclass(algorithm) or not {"discount", "init", "update"} <= members:
         raise TrustaxError(f"an algorithm is a dataclass with discount, init and update, not {algorithm!r}")
     ALGORITHMS.register(name, algorithm)
 

@@ -47,7 +47,7 @@ class ACKTR(NetworkSettings):
     """How the learning rate changes over the run; the trust region is measured at η all along."""
     schedule_boundaries: tuple[float, ...] = setting((0.5, 0.75), minimum=0, maximum=1)
     """Fractions of the run at which a piecewise schedule is divided by ten."""
-    momentum: PerLearner = setting(0.9, minimum=0, maximum=1)
+    momentum: PerLearner = setting(0.9, minimum=0, below=1)
     """Momentum of the steps; a new direction enters with learning_rate * (1 - momentum)."""
     kl_target: PerLearner = setting(0.01, minimum=0)
     """Trust region of a step (δ): 0.01 in the tables of the MCPO paper, 0.001 in widely used code."""

@@ -23,7 +23,7 @@ from jaxtyping import Array, Float, Key
 
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
 from trustax.errors import TrustaxError
-from trustax.networks import NetworkSettings, Policy, architecture_of, flatten
+from trustax.networks import NetworkSettings, Policy, architecture_of, critic_of, flatten
 from trustax.ops.adam import AdamState, adam_init, adam_step
 from trustax.ops.distributions import Distribution
 from trustax.ops.minibatches import over_minibatches
@@ -181,12 +181,12 @@ def _split(policy: Policy) -> tuple[Vector, Callable[[Vector], Network]]:
     In an image network they are those of the critic's head: the torso belongs to the trust region.
     """
     network = policy.architecture.unflatten(policy.parameters)
-    if not hasattr(network, "critic"):
+    if (part := critic_of(network)) is None:
         raise TrustaxError(
-            f"trpo needs a network with an attribute critic, the part that only the value depends on; "
+            f"trpo needs a network with a field critic, the part that only the value depends on; "
             f"{policy.architecture.network!r} has none"
         )
-    arrays, others = eqx.partition(network.critic, eqx.is_array)
+    arrays, others = eqx.partition(part, eqx.is_array)
     critic, restore = ravel_pytree(arrays)
     return critic, lambda critic: eqx.tree_at(lambda n: n.critic, network, eqx.combine(restore(critic), others))
 

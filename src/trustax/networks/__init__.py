@@ -1,6 +1,6 @@
 """Networks: an actor and a critic whose parameters are one vector."""
 
-from trustax.networks.actor_critic import Architecture, Policy, flatten
+from trustax.networks.actor_critic import Architecture, Policy, critic_of, flatten
 from trustax.networks.cnn import ImageActorCritic, can_convolve, nature
 from trustax.networks.impala import impala
 from trustax.networks.layers import Conv, Dense, LayerNorm, action_distribution, log_std_for, orthogonal
@@ -23,6 +23,7 @@ __all__ = [
     "action_distribution",
     "architecture_of",
     "can_convolve",
+    "critic_of",
     "flatten",
     "impala",
     "log_std_for",

@@ -5,7 +5,7 @@ all its numbers are one vector, a memory of policies is a matrix, a mixture of p
 step of Adam one fused operation. Networks are written for one observation; batches come from `jax.vmap`.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any, Literal
@@ -47,7 +47,7 @@ class Architecture:
         return eqx.combine(jax.tree.unflatten(structure, leaves), static)
 
     def critic_mask(self) -> np.ndarray:
-        """Which parameters are those of the critic: of the attribute `critic` of the network, if it has one.
+        """Which parameters are those of the critic: of the field `critic` of the network, if it has one.
 
         >>> from trustax.types import DiscreteActions
         >>> mask = Architecture(EnvSpec((3,), DiscreteActions(2)), hidden_sizes=(4,)).critic_mask()
@@ -56,7 +56,7 @@ class Architecture:
         """
         shapes, structure, _ = _layout(self, factory_of(self.network, self.spec))
         numbered = jax.tree.unflatten(structure, range(len(shapes)))
-        critic = set(jax.tree.leaves(getattr(numbered, "critic", ())))
+        critic = set(jax.tree.leaves(critic_of(numbered)))
         return np.concatenate([np.full(prod(shape), index in critic) for index, shape in enumerate(shapes)])
 
     def settings(self) -> dict[str, Any]:
@@ -103,6 +103,12 @@ class Policy(eqx.Module):
         return Policy(parameters, self.architecture)
 
 
+def critic_of(network: Any) -> Any:
+    """The field `critic` of a network; None if it has none. A method of that name would hold the whole network."""
+    names = [field.name for field in fields(network)] if is_dataclass(network) else []
+    return network.critic if "critic" in names else None
+
+
 def flatten(tree: Any) -> Float[Array, " parameter"]:
     """All numbers of a pytree, leaf after leaf; functions and other leaves that are not arrays are left out."""
     return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array))])
@@ -124,9 +130,14 @@ def _layout(architecture: Architecture, factory: Any) -> tuple[list[tuple[int, .
 def _require_network(architecture: Architecture, network: Any, leaves: list[jax.ShapeDtypeStruct]) -> None:
     """Raise an error if an object is not a network as defined by `trustax.networks.registry.Factory`."""
     name, spec = architecture.network, architecture.spec
-    kinds = {leaf.dtype for leaf in leaves}
-    if not callable(network) or len(kinds) != 1 or not jnp.issubdtype(kinds.pop(), jnp.floating):
-        raise TrustaxError(f"the network {name!r} must be a callable module whose arrays are floats of one type")
+    if not callable(network) or not leaves:
+        raise TrustaxError(f"the network {name!r} must be a callable module with arrays, its parameters")
+    expected = jnp.zeros(()).dtype  # float32, unless the user enables 64 bits
+    if others := sorted({str(leaf.dtype) for leaf in leaves if leaf.dtype != expected}):
+        raise TrustaxError(
+            f"the network {name!r} has arrays of {' and '.join(others)}; its parameters must be {expected}, and it may "
+            "cast them when it is called"
+        )
     seen = jax.ShapeDtypeStruct(spec.observation_shape, spec.observation_dtype)
     output = eqx.filter_eval_shape(lambda network, x: network(x), network, seen)
     match output:

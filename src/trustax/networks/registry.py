@@ -23,8 +23,8 @@ class Factory(Protocol):
     """Makes a network: an Equinox module with the call `module(observation) -> (distribution, value)`.
 
     It takes those of the settings `hidden_sizes`, `activation`, `layer_norm`, `shared_torso`, `initial_log_std` (a
-    number) and `initial_mean_scale` that it makes use of, as keywords. All array leaves of the module are parameters:
-    floats of one type.
+    number) and `initial_mean_scale` that it makes use of, as keywords. All array leaves of the module are parameters,
+    in float32. Those of a field `critic` are the ones that only the value depends on.
     """
 
     def __call__(self, key: Key[Array, ""], spec: EnvSpec, **settings: Any) -> eqx.Module: ...

@@ -23,7 +23,7 @@ class NetworkSettings(CheckedSettings):
     """Normalize the input of each activation over its features (mlp)."""
     shared_torso: bool = False
     """Let actor and critic share their hidden layers (mlp); image networks always do."""
-    initial_log_std: float | Literal["auto"] = "auto"
+    initial_log_std: float | Literal["auto"] = setting("auto", minimum=-20, maximum=20)
     """Box actions: initial log σ; auto is -½ log d for d action dimensions, so that their noise has the same size for
     any number. Stable-Baselines3 and CleanRL have 0."""
     initial_mean_scale: float = setting(1.0, minimum=0)

@@ -1,7 +1,7 @@
 """The types of settings: a value is converted to the type of its annotation, or refused.
 
->>> fitting("num_epochs", 10.0, int)
-10
+>>> fitting("num_epochs", 10.0, int), fitting("value_clip_range", 1, float)
+(10, 1.0)
 >>> fitting("num_epochs", 2.5, int)
 Traceback (most recent call last):
 trustax.errors.TrustaxError: num_epochs must be a whole number, not 2.5
@@ -59,11 +59,9 @@ def _whole_number(value: Any) -> int | None:
 
 
 def _number(value: Any) -> float | None:
-    if type(value) is float:
-        return value
     if isinstance(value, str) and value in ("inf", "-inf"):  # how JSON files store it
         return float(value)
-    return None if not _is_number(value) else value if isinstance(value, int) else float(value)
+    return float(value) if _is_number(value) else None
 
 
 def _whole_numbers(value: Any) -> tuple[int, ...] | None:

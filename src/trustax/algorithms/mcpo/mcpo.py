@@ -140,13 +140,11 @@ class MCPO(FirstOrder):
         metrics |= batch_metrics(self, batch, progress)
         if self._adapts_kl_cost_max:
             metrics |= {"mcpo/beta_max": state.kl_cost}
-            kl_cost = self._adapt_kl_cost(state, batch, self._kl_cost_max_target(batch))
-            kl_cost = jnp.clip(kl_cost, *self._kl_cost_max_limits)
-            if state.advantage_precision is not None:  # without a reward, a small KL is no reason to lower β_max
+        if self._adapts_kl_cost_max or self.kl_cost_rule == "adaptive":
+            kl_cost = self._adapted_kl_cost(state, batch)
+            if state.advantage_precision is not None:  # without a reward, a small KL is no reason for a smaller β
                 kl_cost = jnp.where(rewarded, kl_cost, jnp.maximum(kl_cost, state.kl_cost))
             state = eqx.tree_at(lambda s: s.kl_cost, state, kl_cost)
-        elif self.kl_cost_rule == "adaptive":
-            state = eqx.tree_at(lambda s: s.kl_cost, state, self._adapt_kl_cost(state, batch, self.kl_target))
         return state, metrics
 
     @property
@@ -171,10 +169,12 @@ class MCPO(FirstOrder):
         size = _num_samples(batch) / KL_TARGET_BATCH_SIZE
         return target * jnp.maximum(size, 1) ** self.kl_target_growth
 
-    def _adapt_kl_cost(self, state: MCPOState, batch: Batch, kl_target: Float[Array, ""] | float) -> Float[Array, ""]:
+    def _adapted_kl_cost(self, state: MCPOState, batch: Batch) -> Float[Array, ""]:
         """β or β_max after an iteration, adapted to the KL divergence of that iteration."""
         kl = mean_kl(batch.old_distribution, evaluate(state.policy, batch).distribution, batch.weight)
-        return adapt_kl_cost(state.kl_cost, kl, kl_target)
+        if not self._adapts_kl_cost_max:
+            return adapt_kl_cost(state.kl_cost, kl, self.kl_target)
+        return jnp.clip(adapt_kl_cost(state.kl_cost, kl, self._kl_cost_max_target(batch)), *self._kl_cost_max_limits)
 
     def _step(
         self,
