@@ -50,7 +50,8 @@ def _summary(tables: dict[str, list[PaperTable]]) -> str:
     lines = ["## Status", "", f"| what | command | {' | '.join(PROTOCOLS)} |", f"|---|---|{'---|' * len(PROTOCOLS)}"]
     for name, shown in tables.items():
         lines.append(f"| {shown[0].title} | `trustax reproduce {name}` | {' | '.join(one.extent for one in shown)} |")
-    return "\n".join([*lines, ""])
+    note = "The commands run the protocol paper; `--protocol bootstrapped` runs the other one, `--protocol both` both."
+    return "\n".join([*lines, "", note, ""])
 
 
 def _table(found: list[PaperTable]) -> Iterator[str]:
