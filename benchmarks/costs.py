@@ -53,7 +53,7 @@ def variants(**small: Any) -> list[Variant]:
     ppo = tx.PPO(**small)
     switch, callbacks, values = "MCPO on Pendulum", "PPO with callbacks", "PPO with eight learners"
     return [
-        Variant(switch, "switch every epoch", tx.MCPO(**small)),
+        Variant(switch, "switch every epoch", tx.MCPO(switch_every="epoch", **small)),
         Variant(switch, "switch every minibatch", tx.MCPO(switch_every="minibatch", **small)),
         Variant(callbacks, "none", ppo),
         Variant(callbacks, "a function that does nothing", ppo, 1, lambda: [lambda iteration: None], 1.01),

@@ -26,14 +26,6 @@ README, LEARNING, BENCHMARKS = (
     (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/learning.md", "docs/benchmarks.md")
 )
 SPEEDS = json.loads((ROOT / "results" / "benchmarks" / "compare.json").read_text(encoding="utf-8"))["measurements"]
-TASKS = {
-    "Pendulum-v1": ("table-1-full", "pendulum"),
-    "LunarLander-v3": ("table-1-full", "lunar-lander"),
-    "BipedalWalker-v3": ("table-1-full", "bipedal-walker"),
-    "Unlock": ("minigrid", "unlock"),
-    "UnlockPickup": ("minigrid", "unlock-pickup"),
-}
-"""The tasks of the table of returns, and where the paper has them."""
 PROTOCOLS = {"terminate": "paper", "bootstrapped": "bootstrapped"}
 
 
@@ -47,16 +39,6 @@ def rows_after(page: str, heading: str) -> list[list[str]]:
 @cache
 def paper_table(name: str, protocol: str) -> PaperTable:
     return table(name, ROOT / "results", protocol)
-
-
-def kept(name: str, protocol: str, method: str, task: str, digits: int) -> str:
-    """A cell as the table of returns writes it."""
-    shown = paper_table(name, protocol)
-    (row,) = (row for row in shown.rows if row.name == method)
-    ours = row.entries[[column.key for column in shown.columns].index(task)].ours
-    if ours is None:
-        return "–"
-    return f"{ours.mean:.{digits}f} ± {ours.std:.{digits}f} ({ours.count})".replace("-", "−")
 
 
 def test_a_kept_outcome_is_named_after_its_run_and_replaced_by_the_same_run() -> None:
@@ -102,20 +84,6 @@ def test_the_readmes_speeds_are_ratios_of_the_medians() -> None:
     said += f"{ours.median / rejax.median:.2f} times as fast as rejax's. MCPO is "
     said += f"{ranking['Trustax MCPO N=10'].times_baseline:.1f} times as fast as Stable-Baselines3's PPO."
     assert said in " ".join(README.split())
-
-
-def returns_of(task: str, limits: str) -> list[str]:
-    """The cells of a row of the table of returns: MCPO's default, the paper's, the literal one, and PPO."""
-    name, column = TASKS[task]
-    digits = 2 if name == "minigrid" else 1
-    mcpo = [f"MCPO N=10{variant}" for variant in (" default", "", " literal")]
-    methods = [*mcpo, "PPO ε=0.3" if column == "bipedal-walker" else "PPO ε=0.2"]
-    return [kept(name, PROTOCOLS[limits], method, column, digits) for method in methods]
-
-
-def test_the_returns_are_those_of_the_runs() -> None:
-    for task, limits, *cells, _ in rows_after(LEARNING, "| task | time limits |"):
-        assert cells == returns_of(task.partition(",")[0], limits), f"{task}, {limits}"
 
 
 def test_all_methods_are_compared_with_default_settings() -> None:
