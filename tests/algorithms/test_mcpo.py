@@ -16,6 +16,7 @@ from trustax.algorithms import ALGORITHMS, MCPO
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
 from trustax.algorithms.first_order import improve
 from trustax.algorithms.mcpo.attention import Attention
+from trustax.algorithms.mcpo.beta_max import kl_target_of, limits_of
 from trustax.algorithms.mcpo.context import context_of
 from trustax.algorithms.mcpo.mcpo import Virtual
 from trustax.algorithms.mcpo.state import MCPOState
@@ -587,7 +588,7 @@ def test_beta_max_adapts_to_the_divergence(target: float, before: float, after: 
 def test_the_bounds_of_beta_max_contain_its_initial_value_and_not_less_than_beta_min(
     initial: float, low: float, bounds: tuple[float, float]
 ) -> None:
-    assert change(kl_cost_max=initial, kl_cost_min=low)._kl_cost_max_limits == pytest.approx(bounds)
+    assert limits_of(low, initial) == pytest.approx(bounds)
 
 
 @pytest.mark.parametrize(
@@ -596,10 +597,9 @@ def test_the_bounds_of_beta_max_contain_its_initial_value_and_not_less_than_beta
 )
 def test_the_kl_target_grows_with_the_batch(batch_size: int, growth: float, expected: float) -> None:
     """0.01 · max(batch_size / 8,192, 1)^growth."""
-    algorithm = change(kl_cost_max_target=0.01, kl_target_growth=growth)
     _, batch = virtual_and_batch("discrete")
     batch = eqx.tree_at(lambda b: b.weight, batch, jnp.ones(batch_size))
-    assert float(algorithm._kl_cost_max_target(batch)) == pytest.approx(expected)
+    assert float(kl_target_of(batch, 0.01, growth, 0.5)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -607,9 +607,8 @@ def test_the_kl_target_grows_with_the_batch(batch_size: int, growth: float, expe
 )
 def test_the_kl_target_grows_with_the_number_of_box_actions(actions: str, growth: float, expected: float) -> None:
     """0.01 · d^growth for d = 2 real numbers; discrete actions count as one."""
-    algorithm = change(kl_cost_max_target=0.01, kl_target_action_growth=growth)
     _, batch = virtual_and_batch(actions)
-    assert float(algorithm._kl_cost_max_target(batch)) == pytest.approx(expected)
+    assert float(kl_target_of(batch, 0.01, 1.0, growth)) == pytest.approx(expected)
 
 
 @both_action_kinds

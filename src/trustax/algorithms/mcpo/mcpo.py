@@ -24,6 +24,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
 from trustax.algorithms.first_order import FirstOrder, ascend, batch_metrics, init_actor_critic
 from trustax.algorithms.mcpo.attention import Attention, dropout_masks
+from trustax.algorithms.mcpo.beta_max import is_continuous, kl_target_of, limits_of, num_samples
 from trustax.algorithms.mcpo.context import NUM_FEATURES, ContextFeatures, context_of
 from trustax.algorithms.mcpo.memory import PolicyMemory
 from trustax.algorithms.mcpo.state import MCPOState
@@ -33,16 +34,11 @@ from trustax.ops.adam import adam_init, adam_step
 from trustax.ops.distributions import Distribution
 from trustax.ops.minibatches import over_minibatches
 from trustax.ops.objectives import adapt_kl_cost, expectations, mean_kl, surrogate
-from trustax.ops.transforms import sum_over_devices
 from trustax.settings import PerLearner, setting
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
-KL_COST_MAX_LIMITS = 0.1, 100.0
-"""Bounds of an adaptive β_max, unless it starts outside of them."""
 LARGE_MINIBATCH = 1024
 """With at least this many samples, β switches at every minibatch (`switch_every="auto"`)."""
-KL_TARGET_BATCH_SIZE = 8192
-"""With more samples than this, the KL target of an adaptive β_max grows."""
 
 
 class Virtual(NamedTuple):
@@ -151,30 +147,13 @@ class MCPO(FirstOrder):
     def _adapts_kl_cost_max(self) -> bool:
         return self.kl_cost_rule == "switching" and self.kl_cost_max_target > 0
 
-    @property
-    def _kl_cost_max_limits(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """The bounds of an adaptive β_max, which contain its initial value; the lower one is not below β_min."""
-        low, high = KL_COST_MAX_LIMITS
-        return jnp.maximum(jnp.minimum(low, self.kl_cost_max), self.kl_cost_min), jnp.maximum(high, self.kl_cost_max)
-
-    def _kl_cost_max_target(self, batch: Batch) -> Float[Array, ""] | float:
-        """The KL target of an iteration.
-
-        Large batches have a larger one, because their gradients are less noisy. So do actions of several dimensions,
-        because the divergence is a sum over them.
-        """
-        target = self.kl_cost_max_target * _num_action_dimensions(batch) ** self.kl_target_action_growth
-        if not self.kl_target_growth:
-            return target
-        size = _num_samples(batch) / KL_TARGET_BATCH_SIZE
-        return target * jnp.maximum(size, 1) ** self.kl_target_growth
-
     def _adapted_kl_cost(self, state: MCPOState, batch: Batch) -> Float[Array, ""]:
         """β or β_max after an iteration, adapted to the KL divergence of that iteration."""
         kl = mean_kl(batch.old_distribution, evaluate(state.policy, batch).distribution, batch.weight)
         if not self._adapts_kl_cost_max:
             return adapt_kl_cost(state.kl_cost, kl, self.kl_target)
-        return jnp.clip(adapt_kl_cost(state.kl_cost, kl, self._kl_cost_max_target(batch)), *self._kl_cost_max_limits)
+        target = kl_target_of(batch, self.kl_cost_max_target, self.kl_target_growth, self.kl_target_action_growth)
+        return jnp.clip(adapt_kl_cost(state.kl_cost, kl, target), *limits_of(self.kl_cost_min, self.kl_cost_max))
 
     def _step(
         self,
@@ -272,11 +251,11 @@ class MCPO(FirstOrder):
         beta_max = state.kl_cost if self._adapts_kl_cost_max else self.kl_cost_max
         switched = jnp.where(outside, beta_max, self.kl_cost_min).astype(jnp.float32)
         is_auto = self.switch_every == "auto"
-        if self.switch_every == "minibatch" or (is_auto and _is_continuous(batch)):
+        if self.switch_every == "minibatch" or (is_auto and is_continuous(batch)):
             return switched
         decides = state.num_updates % self.num_minibatches == 0  # an epoch begins
         if is_auto:
-            decides |= _num_samples(batch) >= LARGE_MINIBATCH
+            decides |= num_samples(batch) >= LARGE_MINIBATCH
         return jnp.where(decides, switched, beta)
 
     def _distance(
@@ -295,17 +274,3 @@ class MCPO(FirstOrder):
         if self.write_rule == "interval":
             return num_updates % self.write_interval == 0
         return new_to_virtual >= old_to_virtual if self.write_ties else new_to_virtual > old_to_virtual
-
-
-def _num_samples(batch: Batch) -> Float[Array, ""]:
-    """The number of samples of a batch or minibatch on all devices."""
-    return sum_over_devices(jnp.array(batch.weight.size, jnp.float32))
-
-
-def _num_action_dimensions(batch: Batch) -> int:
-    """The length of a box action, 1 for discrete actions."""
-    return batch.action.shape[-1] if _is_continuous(batch) else 1
-
-
-def _is_continuous(batch: Batch) -> bool:
-    return jnp.issubdtype(batch.action.dtype, jnp.floating)
