@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reliability.rows import Row
-from reliability.runs import command, difference, finish, start
+from reliability.runs import EVALUATE, command, difference, finish, start
 
 METHODS = ("mcpo", "ppo", "trpo", "vmpo", "acktr")
 KILLS_IN_A_ROW = 5
@@ -37,6 +37,7 @@ def check_host(full: bool) -> Row:
 def _kill_and_compare(row: Row, method: str, env: str, random: int, in_save: int, seed: int, **settings: Any) -> None:
     """Run once without interruption; then kill other runs until so many kills have happened, and compare each."""
     generator = np.random.default_rng(seed)
+    settings |= EVALUATE
     with tempfile.TemporaryDirectory() as temporary:
         reference = Path(temporary) / "reference"
         finish(command(method, env, reference, **settings))  # compiles

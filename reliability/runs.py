@@ -21,6 +21,9 @@ SMALL = {"hidden_sizes": "16", "num_epochs": "2", "num_minibatches": "4", "value
 """Settings of the methods that make an update short; a method gets those that it has."""
 ITERATIONS = 300
 RUN = {"num_seeds": "2", "num_envs": "4", "horizon": "32", "total_timesteps": str(128 * ITERATIONS)}
+EVALUATE: dict[str, Any] = {"callbacks": "evaluate:interval=50,episodes=2"}
+KEPT = ("evaluations.jsonl", "best.agent/arrays.safetensors")
+"""What the callback writes."""
 QUICK_COMPILATION = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
@@ -64,14 +67,21 @@ def outcome(folder: Path) -> tuple[str, list[dict[str, Any]]]:
 
 
 def difference(folder: Path, reference: Path) -> str | None:
-    """How a run differs from the uninterrupted one; None if all arrays and metrics are equal and nothing is left."""
+    """How a run differs from the uninterrupted one; None if all it has learned and written is equal."""
     (arrays, records), (expected_arrays, expected_records) = outcome(folder), outcome(reference)
     if arrays != expected_arrays:
         return "the arrays of the last checkpoint differ"
     if records != expected_records:
         return "the metrics differ"
+    for kept in KEPT:
+        if _content(folder / kept) != _content(reference / kept):
+            return f"{kept} differs"
     leftovers = [path.name for path in (folder / "checkpoints").glob(".*")]
     return f"leftovers: {', '.join(leftovers)}" if leftovers else None
+
+
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
 
 
 def one_error_line(stderr: str) -> bool:

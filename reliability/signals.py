@@ -8,12 +8,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from reliability.rows import Row
-from reliability.runs import ROOT, command, difference, finish, measured, start, wait_for_file
+from reliability.runs import EVALUATE, ROOT, command, difference, finish, measured, start, wait_for_file
 from trustax.run import RUN_FILE
 from trustax.runtime.interrupt import EXIT_CODE
 from trustax.storage.history import newest_valid, step_of
@@ -22,7 +21,6 @@ from trustax.storage.lock import locked
 
 SECONDS = 10.0
 """A run ends within so many seconds after a signal, or after it has compiled."""
-EVALUATE: dict[str, Any] = {"callbacks": "evaluate:interval=50,episodes=2"}
 
 
 def check(full: bool) -> Row:

@@ -60,6 +60,14 @@ def test_load_reads_both_an_agent_and_a_run(tmp_path: Path) -> None:
         np.testing.assert_array_equal(agent.policy.parameters, result.agent().policy.parameters)
 
 
+def test_an_agent_whose_save_was_killed_between_its_renames_is_loaded(tmp_path: Path) -> None:
+    agent = trained("Pendulum-v1").agent()
+    agent.save(tmp_path / "best.agent")
+    (tmp_path / "best.agent").rename(tmp_path / ".best.agent.old")
+    loaded = tx.load(tmp_path / "best.agent")
+    np.testing.assert_array_equal(loaded.policy.parameters, agent.policy.parameters)
+
+
 def test_a_saved_agent_predicts_the_same(tmp_path: Path) -> None:
     agent = trained("Pendulum-v1").agent()
     agent.save(tmp_path / "pendulum.agent")

@@ -1,6 +1,7 @@
 """The table of `docs/reliability.md` is that of the results, and the checks themselves can fail."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -44,6 +45,9 @@ def test_a_run_that_differs_is_detected(tmp_path: Path) -> None:
         (tmp_path / name / "metrics.jsonl").write_text(json.dumps({"time/total_timesteps": 8, "time/fps": fill}) + "\n")
     assert difference(tmp_path / "one", tmp_path / "same") is None
     assert difference(tmp_path / "other", tmp_path / "one") == "the arrays of the last checkpoint differ"
+    (tmp_path / "one" / "evaluations.jsonl").write_text("{}\n")
+    assert difference(tmp_path / "same", tmp_path / "one") == "evaluations.jsonl differs"
+    shutil.copy(tmp_path / "one" / "evaluations.jsonl", tmp_path / "same")
     (tmp_path / "same" / "checkpoints" / ".tmp-half").mkdir()
     assert difference(tmp_path / "same", tmp_path / "one") == "leftovers: .tmp-half"
 

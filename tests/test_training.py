@@ -415,16 +415,35 @@ def test_a_callback_that_stops_a_run_between_restarts_saves_it(tmp_path: Path) -
     assert len(resumed.records) == 6
 
 
-def test_iterations_that_the_program_keeps_are_saved_at_its_end(tmp_path: Path) -> None:
+def test_a_callback_may_change_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(iteration: tx.Iteration) -> None:
+        if iteration.number == 4:
+            os.chdir(tmp_path / "elsewhere")
+
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    result = tx.train(small(), NATIVE, run_dir="run", callbacks=leave, checkpoint_seconds=0.0, **SMALL)
+    assert Path.cwd() == tmp_path / "elsewhere"
+    assert [record["time/iterations"] for record in result.records] == [1, 2, 3, 4, 5, 6]
+    assert checkpoints.newest_valid(tmp_path / "run") == checkpoints.checkpoint_path(tmp_path / "run", 768)
+    assert (tmp_path / "run" / "tensorboard").is_dir()
+    assert result.run_dir == tmp_path / "run"
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("is_url", [False, True])
+def test_iterations_that_the_program_keeps_are_saved_at_its_end(is_url: bool, tmp_path: Path) -> None:
+    place = f"file://{tmp_path}/run" if is_url else str(tmp_path / "run")
     code = (
         "import trustax as tx\n"
         "run = tx.Run(algorithm=tx.PPO(num_minibatches=4), env_id='CartPole-v1', num_envs=2, horizon=64)\n"
-        f"kept = tx.iterations(run, run_dir={str(tmp_path / 'run')!r})\n"
+        f"kept = tx.iterations(run, run_dir={place!r})\n"
         "print([next(kept).number for _ in range(2)])\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "[1, 2]\n", "")
-    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step_000000000256"]
+    folder = tmp_path / "run" / "attempt.1" if is_url else tmp_path / "run"
+    assert [path.name for path in (folder / "checkpoints").iterdir()] == ["step_000000000256"]
 
 
 def test_a_run_of_an_object_resumes_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -467,6 +486,30 @@ class Broken(gymnasium.Env[np.ndarray, int]):
         self.steps += 1
         observation, reward = self.bad if self.steps == 5 else (0.0, 1.0)
         return np.full(4, observation, np.float32), reward, False, False, {}
+
+
+class Succeeding(Broken):
+    """Episodes of 150 steps, whose last info alone has success."""
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        observation, reward, *_ = super().step(action)
+        is_over = self.steps == 150
+        return observation, reward, is_over, False, {"is_success": True} if is_over else {}
+
+
+def test_a_resumed_run_reports_success_in_the_iterations_of_an_uninterrupted_one(tmp_path: Path) -> None:
+    """Of 4 iterations between restarts, which have 256 steps, the third alone has the end of an episode."""
+
+    def succeeding() -> gymnasium.Env:
+        return Succeeding(0.0, 1.0)
+
+    settings = SMALL | {"restart_interval": 4}
+    whole = tx.train(small(), succeeding, **settings)
+    with pytest.raises(tx.Interrupted, match="stopped after 640 steps; 512 are saved"):
+        interrupted_after(5, small(), succeeding, tmp_path / "parts", settings)
+    parts = tx.train(small(), succeeding, run_dir=tmp_path / "parts", resume=True, **settings)
+    assert [record.get("rollout/success_rate") for record in whole.records] == [None, None, *[[1.0]] * 4]
+    assert without_times(parts.records) == without_times(whole.records)
 
 
 class Terminating(Broken):

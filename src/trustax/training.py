@@ -92,9 +92,10 @@ def train(
         resume: continue the run in `run_dir` from its newest checkpoint, or start it if there is none.
         checkpoint_seconds: seconds between checkpoints.
         quiet: do not show progress.
-        callbacks: one or several callables `f(iteration)`, or objects with any of `on_start`, `on_iteration`,
-            `on_checkpoint` and `on_end`, or strings as on the command line, such as "evaluate:interval=5". If one
-            returns True after an iteration, the run is saved and stops; it can be resumed.
+        callbacks: one or several callables `f(iteration)`, or objects with any of `on_start`, `on_resume`,
+            `on_iteration`, `on_checkpoint` and `on_end`, or strings as on the command line, such as
+            "evaluate:interval=5". If one returns True after an iteration, the run is saved and stops; it can be
+            resumed.
         loggers: names of loggers, or objects; by default TensorBoard if there is a `run_dir`.
         num_workers: processes that step Gymnasium environments in parallel, with the same results; 0 means none.
         worker_timeout: seconds after which a worker process that does not answer counts as failed.
@@ -145,6 +146,8 @@ def _run(loop: TrainingLoop, hooks: Callbacks) -> Callbacks:
     with loop:
         hooks = hooks.of_process(loop.group)
         hooks.start(loop.run, loop.run_dir, loop.timesteps)
+        if loop.timesteps:
+            hooks.resume(loop.restored())
         for iteration in loop:
             if iteration.checkpoint is not None:
                 hooks.checkpoint(iteration)

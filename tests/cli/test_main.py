@@ -51,15 +51,39 @@ def test_a_run_is_trained_evaluated_plotted_and_resumed(tmp_path: Path, capsys: 
     trustax.load(folder).save(agent)
     code, out, _ = run(f"evaluate {agent} --num-episodes 2", capsys)
     assert (code, "over 2 episodes" in out) == (0, True)
+    agent.rename(tmp_path / ".one.agent.old")  # as a killed save leaves it
+    code, out, _ = run(f"evaluate {agent} --num-episodes 2", capsys)
+    assert (code, "over 2 episodes" in out) == (0, True)
 
     policy = tmp_path / "policy.onnx"
     code, out, _ = run(f"export {folder} --learner 1 --output {policy}", capsys)
     assert (code, out.strip()) == (0, str(policy))
     assert policy.stat().st_size > 0
 
-    code, _, _ = run(f"resume {folder} --total-timesteps 512 --quiet", capsys)
+    code, _, err = run(f"resume {folder} --env-id gymnasium:CartPole-v1 --quiet", capsys)
+    assert (code, "CartPole-v1 runs on gymnasium here; to resume, use the id native:CartPole-v1" in err) == (2, True)
+    code, _, _ = run(f"resume {folder} --env-id native:CartPole-v1 --total-timesteps 512 --quiet", capsys)
     assert code == 0
     assert len((folder / "metrics.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_run_in_a_store_is_evaluated_plotted_recorded_exported_and_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"file://{tmp_path}/store/run"
+    monkeypatch.chdir(tmp_path)
+    assert run(f"train ppo --env-id CartPole-v1 --run-dir {url} {QUICK}", capsys)[0] == 0
+    code, out, _ = run(f"evaluate {url} --num-episodes 2", capsys)
+    assert (code, "learner" in out) == (0, True)
+    for command, output in (("plot", "curves.png"), ("record", "recording.gif"), ("export", "policy.onnx")):
+        limit = " --max-steps 3" if command == "record" else ""
+        code, out, _ = run(f"{command} {url}{limit}", capsys)
+        assert (code, output in out) == (0, True)
+        assert (tmp_path / output).stat().st_size > 0
+    assert run(f"resume {url} --total-timesteps 512 --quiet", capsys)[0] == 0
+    for command in ("evaluate", "plot", "record", "export"):
+        code, _, err = run(f"{command} {url}/nothing", capsys)
+        assert (code, err) == (2, f"trustax: there is no run with a checkpoint at {url}/nothing\n")
 
 
 def test_a_configuration_of_the_paper_can_be_selected_by_name(
@@ -158,7 +182,7 @@ def test_every_public_name_can_be_imported_lazily() -> None:
         ("train mcpo --env-id gymnasium:MountainCar-v0 --run-dir /proc/run", "/proc/run cannot be written"),
         ("check CartPool-v1", "there is no environment 'CartPool-v1'; did you mean CartPole-v1"),
         ("check", "ENV is missing: an id, with an engine"),
-        ("evaluate", "RUN is missing: the folder of the run or of the agent; see trustax evaluate --help"),
+        ("evaluate", "RUN is missing: the folder of the run or of the agent, or its URL; see trustax evaluate --help"),
         ("evaluate nowhere", "there is no run at nowhere"),
         ("export nowhere", "there is no agent at nowhere"),
         ("evaluate runs --num-episodes few", "--num-episodes must be a whole number, not 'few'"),

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 from typing import Any
 
 import pytest
@@ -136,6 +137,23 @@ def test_a_terminal_shows_a_bar_with_all_values_and_a_narrow_one_without_the_rat
     wide = ("500k/1M steps", "10k steps/s") if width == 120 else ("500k/1M ",)
     for part in (title, *wide, "return -155.0 ± 5.0", "50 s left"):
         assert part in bar
+
+
+@pytest.mark.parametrize("is_terminal", ["0", "1"])
+def test_a_run_whose_output_nobody_reads_goes_on(is_terminal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after `2>&1 | head`."""
+    monkeypatch.setenv("TTY_COMPATIBLE", is_terminal)
+    reader, writer = os.pipe()
+    with open(writer, "w", buffering=1) as stderr, monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", stderr)
+        with Terminal(100, "run") as terminal, terminal.timed("compiling"):
+            os.close(reader)
+            terminal.note("nobody reads this")
+            terminal.update(record(100))
+        assert stderr.isatty() is False
+        with pytest.raises(BrokenPipeError):
+            stderr.write("\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writer)  # so that it can be closed
 
 
 @pytest.mark.parametrize("console", [plain_console(), bar_console()])

@@ -1,5 +1,7 @@
 """An environment that says whether its process has imported JAX; this module imports only Gymnasium and NumPy."""
 
+import os
+import signal
 import sys
 from typing import Any
 
@@ -26,3 +28,16 @@ class ModulesEnv(gymnasium.Env):
         self.time += 1
         over = bool(self.np_random.uniform() < 0.2)
         return self.observe(), self.np_random.normal() + action, over, self.time > 5, {"is_success": over}
+
+
+class StoppedEnv(ModulesEnv):
+    """Stops its job in the 70th step, as systemd and SLURM do: all processes get SIGTERM, this worker first."""
+
+    num_steps = 0
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.num_steps += 1
+        if self.num_steps == 70:
+            for process in (os.getpid(), os.getppid()):
+                os.kill(process, signal.SIGTERM)
+        return super().step(action)

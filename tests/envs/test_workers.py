@@ -1,16 +1,21 @@
 """Environments in worker processes: the same numbers, without JAX, and failures are named or repaired."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.vector.utils import CloudpickleWrapper
 from reliability import workers as reliability
 
 import trustax as tx
-from tests.envs.modules_env import ModulesEnv
+from tests.envs.modules_env import ModulesEnv, StoppedEnv
 from trustax.envs.engines import make_with_workers
 from trustax.envs.gymnasium import GymnasiumHost
+from trustax.envs.worker_handle import Worker
 from trustax.envs.workers import Workers
+from trustax.runtime.interrupt import ENDING, REPEATED
 
 
 def played(workers: Workers, num_steps: int = 30) -> list[Any]:
@@ -41,6 +46,26 @@ def test_a_worker_that_fails_is_named_or_replaced(fault: str, restart: bool, mon
     monkeypatch.setattr(reliability, "SECONDS_TO_NAME", 50.0)
     monkeypatch.setattr(reliability, "SECONDS_TO_END", 600.0)
     reliability.try_case(fault, "step", restart)
+
+
+def test_signals_to_all_processes_of_a_job_stop_its_run_and_not_its_workers(tmp_path: Path) -> None:
+    algorithm = tx.PPO(num_epochs=1, num_minibatches=2, hidden_sizes=(4,))
+    settings: dict[str, Any] = {"num_envs": 1, "horizon": 64, "total_timesteps": 640, "quiet": True}
+    with pytest.raises(tx.Interrupted, match="stopped after 64 steps and saved"):
+        tx.train(algorithm, StoppedEnv, run_dir=tmp_path / "run", num_workers=1, **settings)
+
+
+def test_a_worker_ends_with_its_parent_and_not_by_a_signal() -> None:
+    """Also where the system does not end it: it notices that its connection is closed."""
+    worker = Worker(0, 0, 1)
+    worker.ask("make", CloudpickleWrapper((ModulesEnv, None)), 1)
+    worker.receive()
+    for number in ENDING + REPEATED:
+        os.kill(worker._process.pid, number)
+    worker.ask("reset", [0])
+    worker.receive()
+    worker.connection.close()
+    assert worker._process.wait(timeout=300) == 0
 
 
 def test_only_gymnasium_needs_workers() -> None:

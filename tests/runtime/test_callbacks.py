@@ -48,6 +48,11 @@ class Recorder:
     def on_start(self, run: tx.Run, run_dir: Path | None, timesteps: int) -> None:
         self.calls.append(("start", timesteps))
 
+    def on_resume(self, iteration: tx.Iteration) -> None:
+        assert iteration.checkpoint is not None
+        assert iteration.record[STEP] == iteration.timesteps
+        self.calls.append(("resume", iteration.number, iteration.timesteps))
+
     def on_iteration(self, iteration: tx.Iteration) -> None:
         self.calls.append(("iteration", iteration.number, iteration.timesteps))
 
@@ -128,7 +133,75 @@ def test_a_run_stopped_by_a_callback_is_saved_and_resumes_bit_for_bit(plain: tx.
     evaluate = tx.Evaluate(interval=1, episodes=1)
     result = tx.train(RUN, run_dir=tmp_path / "run", resume=True, quiet=True, callbacks=[evaluate])
     np.testing.assert_array_equal(parameters(result), parameters(plain))
-    assert [one[STEP] for one in evaluate.evaluations] == [192, 256]
+    assert [one[STEP] for one in evaluate.evaluations] == [128, 192, 256]
+
+
+class Killed(BaseException):
+    """Stands for a kill: no code that handles errors handles it."""
+
+
+def evaluated(run: tx.Run, folder: Path, first: Any = lambda iteration: None) -> None:
+    callbacks = [first, tx.Evaluate(interval=2, episodes=2), tx.KeepAgents(every=run.batch_size)]
+    tx.train(run, run_dir=folder, resume=True, checkpoint_seconds=0.0, quiet=True, callbacks=callbacks)
+
+
+def kept_files(folder: Path) -> dict[str, bytes]:
+    """What callbacks have written, without the manifests of agents, which have a time."""
+    files = [folder / "evaluations.jsonl", *folder.glob("best.agent/arrays*"), *folder.glob("agents/*/*/arrays*")]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("engine", ["native", "gymnasium"])
+def test_a_run_killed_before_its_callbacks_keeps_what_an_uninterrupted_run_keeps(engine: str, tmp_path: Path) -> None:
+    """An iteration is saved before its callbacks are called, also the last one."""
+    run = replace(RUN, env_id=f"{engine}:CartPole-v1", restart_interval=2, normalize_observations=True)
+
+    def kill(iteration: tx.Iteration) -> None:
+        if iteration.number in (2, 4):
+            raise Killed
+
+    for _ in range(2):
+        with pytest.raises(Killed):
+            evaluated(run, tmp_path / "killed", kill)
+    recorder = Recorder()
+    evaluated(run, tmp_path / "killed", recorder)
+    assert recorder.calls == [("start", 256), ("resume", 4, 256), ("end", 4)]
+    evaluated(run, tmp_path / "whole")
+    whole = kept_files(tmp_path / "whole")
+    assert len(whole) == 2 + 4 * 2
+    assert kept_files(tmp_path / "killed") == whole
+
+
+def test_a_run_killed_while_it_saves_the_best_agent_saves_it_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = tx.Agent.save
+
+    def kill(agent: tx.Agent, path: Path, *options: Any) -> None:
+        if path.name == "best.agent":
+            raise Killed
+        save(agent, path, *options)
+
+    monkeypatch.setattr(tx.Agent, "save", kill)
+    with pytest.raises(Killed):
+        evaluated(RUN, tmp_path / "killed", lambda iteration: None)
+    monkeypatch.undo()
+    evaluated(RUN, tmp_path / "killed")
+    evaluated(RUN, tmp_path / "whole")
+    assert kept_files(tmp_path / "killed") == kept_files(tmp_path / "whole")
+
+
+def test_a_full_disk_is_named_by_an_evaluation(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no full device")
+
+    def fill(iteration: tx.Iteration) -> None:
+        if iteration.number == 1:
+            (tmp_path / "evaluations.jsonl").symlink_to(full)
+
+    with pytest.raises(tx.TrustaxError, match=r"^could not write to .*evaluations\.jsonl: No space left on device$"):
+        evaluated(RUN, tmp_path, fill)
 
 
 def test_evaluations_of_an_earlier_version_are_continued(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,7 +21,7 @@ from tests.pausing import Pause
 from tests.runtime.threads import free_port, in_threads
 from tests.storage.test_loggers import curve
 from trustax.runtime.decisions import merged, part_of
-from trustax.runtime.distributed import Distributed, Group
+from trustax.runtime.distributed import Distributed, Group, joined
 from trustax.runtime.train_step import Seconds, StepResult
 from trustax.storage.arrays import read_arrays
 from trustax.storage.history import newest_valid
@@ -145,9 +146,9 @@ def test_callbacks_stop_all_processes_after_the_same_iteration(tmp_path: Path) -
 
     def stop(iteration: tx.Iteration) -> bool:
         seen.append((iteration.number, iteration.learners))
-        return iteration.number == 2
+        return iteration.number in (2, 3)
 
-    def trained(distributed: Distributed) -> tx.Result:
+    def trained(distributed: Distributed, resume: bool = False) -> tx.Result:
         evaluate = tx.Evaluate(interval=2, episodes=1)
         return tx.train(
             tx.PPO(hidden_sizes=(4,), num_epochs=1, num_minibatches=2),
@@ -158,6 +159,7 @@ def test_callbacks_stop_all_processes_after_the_same_iteration(tmp_path: Path) -
             total_timesteps=128,
             run_dir=tmp_path,
             quiet=True,
+            resume=resume,
             callbacks=[stop, evaluate, tx.KeepAgents(every=32)],
             distributed=distributed,
         )
@@ -178,6 +180,16 @@ def test_callbacks_stop_all_processes_after_the_same_iteration(tmp_path: Path) -
         np.testing.assert_array_equal(mine.policy.parameters, other.policy.parameters)
     with pytest.raises(tx.TrustaxError, match="learner must be between 0 and 1, not 2"):
         first.agent(2)
+    # Had the processes been killed before their callbacks, these would be called after the resume.
+    best, kept = ((tmp_path / name).read_bytes() for name in ("best.agent/arrays.safetensors", "evaluations.jsonl"))
+    for name in ("agents", "best.agent"):
+        shutil.rmtree(tmp_path / name)
+    (tmp_path / "evaluations.jsonl").unlink()
+    in_threads([partial(trained, distributed, resume=True) for distributed in two_processes()])
+    assert [number for number, _ in seen] == [1, 2, 3]
+    assert (tmp_path / "best.agent" / "arrays.safetensors").read_bytes() == best
+    assert (tmp_path / "evaluations.jsonl").read_bytes() == kept
+    assert {path.name for path in (tmp_path / "agents").glob("*/*")} == {f"seed_{seed}.agent" for seed in range(2)}
 
 
 def test_an_error_in_one_process_ends_all(tmp_path: Path) -> None:
@@ -193,6 +205,19 @@ def test_an_error_in_one_process_ends_all(tmp_path: Path) -> None:
     assert "no display" in str(second)
     assert str(first) == f"process 1 on {socket.gethostname()} stopped: {second}"
     assert isinstance(first, tx.TrustaxError)
+
+
+def test_processes_with_different_engines_are_refused() -> None:
+    """An id without a prefix may have another engine on a machine where not all are installed."""
+    run = tx.Run(algorithm=tx.PPO(), env_id="Acrobot-v1", num_seeds=2)
+
+    def join(distributed: Distributed, engine: str) -> None:
+        with joined(distributed, run, engine):
+            raise AssertionError
+
+    pairs = zip(two_processes(), ("envpool", "gymnasium"), strict=True)
+    for answer in in_threads([partial(join, *pair) for pair in pairs]):
+        assert str(answer).startswith("process 1 has engine = gymnasium, but process 0 has envpool; start all")
 
 
 def test_learners_are_divided_in_order() -> None:

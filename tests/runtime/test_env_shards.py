@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from trustax.runtime.train_step import TrainStep, _learn
 from trustax.types import Progress
 
 NUM_SHARDS = 2
+# One minibatch, which has the same samples divided and undivided: with several, every device shuffles its own samples.
 METHODS = {
     "ppo": tx.PPO(num_epochs=2, num_minibatches=1, hidden_sizes=(4,)),
     "mcpo": tx.MCPO(num_epochs=2, num_minibatches=1, hidden_sizes=(4,), memory_size=2),
@@ -59,7 +61,7 @@ def distances(method: str) -> list[float]:
 
 def resumed(folder: str) -> list[Any]:
     """Train a run without and with an interruption; the parameters of both, and the settings in run.json."""
-    run = run_of("ppo")
+    run = replace(run_of("ppo"), algorithm=replace(METHODS["ppo"], num_minibatches=4))
     whole = tx.train(run, quiet=True)
     options: dict[str, Any] = {"run_dir": folder, "quiet": True, "loggers": []}
     tx.train(run, callbacks=[lambda iteration: iteration.number == 3], **options)

@@ -12,7 +12,9 @@ from tensorboardX.proto.event_pb2 import Event
 from tensorboardX.record_writer import masked_crc32c
 
 import trustax as tx
+from trustax.storage.atomic import AppendOnlyFile
 from trustax.storage.loggers import Loggers, scalars
+from trustax.storage.tensorboard import TensorBoardLogger
 
 RUN = tx.Run(
     algorithm=tx.PPO(num_epochs=1, num_minibatches=2, hidden_sizes=(4,)),
@@ -102,6 +104,44 @@ def test_a_logger_that_fails_never_ends_a_run() -> None:
     with pytest.warns(UserWarning, match="Broken failed and is now disabled: the server is gone"):
         logged([broken], None)
     assert broken.records == RECORDS
+
+
+def test_a_full_disk_disables_tensorboard_and_does_not_end_a_run(tmp_path: Path) -> None:
+    """Files report a full disk as an error of Trustax, which ends a run elsewhere."""
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no full device")
+
+    class Full(TensorBoardLogger):
+        def start(self, *arguments: Any) -> None:
+            super().start(*arguments)
+            assert self._mean is not None
+            self._mean.close()
+            self._mean._file = AppendOnlyFile(full)
+
+    logger = Full()
+    with pytest.warns(UserWarning, match="Full failed and is now disabled: could not write to /dev/full: No space"):
+        result = tx.train(RUN, run_dir=tmp_path / "run", quiet=True, loggers=[logger])
+    logger.close()
+    assert len(result.records) == 2
+
+
+@pytest.mark.parametrize("method", ["start", "close"])
+def test_a_logger_that_fails_at_the_start_or_at_the_end_never_ends_a_run(method: str) -> None:
+    class Failing(Broken):
+        def log(self, record: Any) -> None:
+            self.records.append(record)
+
+        def close(self) -> None: ...
+
+    def fail(*arguments: Any) -> None:
+        raise tx.TrustaxError("the disk is full")
+
+    failing = Failing()
+    setattr(failing, method, fail)
+    with pytest.warns(UserWarning, match="Failing failed and is now disabled: the disk is full"):
+        logged([failing], None)
+    assert failing.records == ([] if method == "start" else RECORDS)
 
 
 def test_a_user_defined_logger_receives_every_record(tmp_path: Path) -> None:

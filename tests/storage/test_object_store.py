@@ -2,16 +2,21 @@
 
 import uuid
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import fsspec
 import pytest
 
+import trustax as tx
 from trustax.errors import TrustaxError
+from trustax.runtime.interrupt import Interrupted
 from trustax.storage.manifest import ARRAYS, MANIFEST
 from trustax.storage.mirror import Mirror, local_copy
-from trustax.storage.object_store import Saved, StoredRun, StoreError
+from trustax.storage.object_store import Saved, StoredRun, StoreError, is_url
+from trustax.storage.scratch import KEPT
+from trustax.sweeps.sweep import local_folder
+from trustax.sweeps.tuning import folder_of_study
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -107,7 +112,68 @@ def test_a_run_whose_last_copy_fails_stays_on_the_disk(url: str, monkeypatch: py
     write_checkpoint(mirror.folder, 8)
     with pytest.raises(StoreError, match=f"the network is down; the run is in {mirror.folder}: resume it there"):
         mirror.__exit__(None, None, None)
+    assert_kept(mirror)
+
+
+def train_until(error: BaseException, mirror: Mirror) -> None:
+    with mirror:
+        assert mirror.folder is not None
+        write_checkpoint(mirror.folder, 8)
+        raise error
+
+
+def assert_kept(mirror: Mirror) -> None:
+    """The folder has the checkpoint and outlives the process; the test removes it."""
+    assert mirror.folder is not None
+    assert (mirror.folder / "checkpoints" / "step_000000000008" / ARRAYS).exists()
+    assert (mirror.folder.parent / KEPT).exists()
     mirror._scratch.remove()
+
+
+@pytest.mark.parametrize("kind", [Interrupted, TrustaxError, ValueError, GeneratorExit, KeyboardInterrupt])
+def test_a_run_that_ends_early_also_stays_on_the_disk(
+    kind: type[BaseException], url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(StoredRun, "upload", failing_at("", StoredRun.upload))
+    mirror = Mirror(url)
+    error = kind(f"resume with: trustax resume {mirror.folder}")
+    with pytest.raises(StoreError if kind is GeneratorExit else kind) as caught:
+        train_until(error, mirror)
+    where = f"the network is down; the run is in {mirror.folder}: resume it there, or resume {url} from its last copy"
+    message = str(caught.value)
+    if kind in (Interrupted, TrustaxError):
+        message = message.removeprefix(f"resume with: trustax resume {mirror.folder}; ")
+    elif kind is not GeneratorExit:
+        assert message == f"resume with: trustax resume {mirror.folder}"
+        message = capsys.readouterr().err.strip()
+    assert message == where
+    assert_kept(mirror)
+
+
+def test_ctrl_c_during_the_last_copy_keeps_the_files(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(self: StoredRun, source: Path, name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(StoredRun, "upload", stopped)
+    mirror = Mirror(url).__enter__()
+    assert mirror.folder is not None
+    write_checkpoint(mirror.folder, 8)
+    with pytest.raises(KeyboardInterrupt):
+        mirror.__exit__(None, None, None)
+    assert f"the last copy to the store did not end; the run is in {mirror.folder}" in capsys.readouterr().err
+    assert_kept(mirror)
+
+
+@pytest.mark.parametrize("path", [Path("s3://bucket/runs/x"), "s3:/bucket/runs/x"])
+def test_a_url_that_has_lost_a_slash_is_refused(path: Path | str) -> None:
+    train: Any = lambda path: tx.train(tx.PPO(), "CartPole-v1", run_dir=path)  # noqa: E731
+    for use in (train, tx.load, local_copy, local_folder, folder_of_study):
+        with pytest.raises(TrustaxError, match=r"a URL without its second slash.*: 's3://bucket/runs/x'$"):
+            use(path)
+    assert not is_url(PureWindowsPath("C:/runs/x"))
+    assert not is_url("C:/runs/x")
 
 
 def test_files_that_a_run_deletes_are_deleted_in_the_store_and_others_are_copied_at_the_end(url: str) -> None:

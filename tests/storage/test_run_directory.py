@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -88,6 +89,73 @@ def test_a_run_file_edited_by_hand_is_refused(folder: Path, change: dict[str, An
 def test_only_the_length_of_a_run_may_change(folder: Path) -> None:
     assert int(resumed(folder, replace(RUN, total_timesteps=640)).iteration) == 4
     assert read_run(folder).total_timesteps == 640
+
+
+def opened(folder: Path, env_id: str, engine: str, environment: Any = None) -> tx.Run:
+    """Open the folder as a run that resumes on an engine; its definition afterwards."""
+    run = replace(RUN, env_id=env_id)
+    directory = RunDirectory(folder, run, environment or StillEnvironment(), checkpoint_seconds=0.0, engine=engine)
+    directory.open(resume=True)
+    directory.save(state_at(run, 6))
+    return read_run(folder)
+
+
+def test_a_run_is_resumed_on_its_engine_only(folder: Path) -> None:
+    assert opened(folder, "CartPole-v1", "envpool").env_id == "CartPole-v1"  # a checkpoint without an engine
+    before = (folder / RUN_FILE).read_bytes()
+    for env_id in ("CartPole-v1", "gymnasium:CartPole-v1"):
+        message = f"was trained with envpool, but {env_id} runs on gymnasium here; to resume, use the id envpool:Cart"
+        with pytest.raises(tx.TrustaxError, match=message):
+            opened(folder, env_id, "gymnasium")
+    assert (folder / RUN_FILE).read_bytes() == before
+    assert opened(folder, "envpool:CartPole-v1", "envpool").env_id == "envpool:CartPole-v1"
+    assert opened(folder, "CartPole-v1", "envpool").env_id == "CartPole-v1"
+
+
+def test_the_engine_to_install_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(folder, "CartPole-v1", "envpool")
+    monkeypatch.setattr("trustax.envs.registry.envpool_ids", lambda: [])
+    with pytest.raises(tx.TrustaxError, match="use the id envpool:CartPole-v1; envpool is not installed: pip install"):
+        opened(folder, "CartPole-v1", "native")
+
+
+def test_a_checkpoint_without_an_engine_is_resumed_with_the_same_id_only(folder: Path) -> None:
+    with pytest.raises(tx.TrustaxError, match="holds a run with env_id = CartPole-v1, not native:CartPole-v1"):
+        opened(folder, "native:CartPole-v1", "native")
+
+
+def test_an_object_has_no_prefix(folder: Path) -> None:
+    rewrite_header(checkpoint_path(folder, 32), lambda header: header.update(engine="native"))
+    rewrite_header(checkpoint_path(folder, 32), lambda header: header["run"].update(env_id="Mine"))
+    (folder / RUN_FILE).write_text((folder / RUN_FILE).read_text().replace("CartPole-v1", "Mine"))
+    with pytest.raises(tx.TrustaxError, match="Mine runs on gymnasium here; to resume, pass the same environment"):
+        opened(folder, "Mine", "gymnasium")
+
+
+def test_an_environment_that_has_changed_is_refused(folder: Path) -> None:
+    class Images(StillEnvironment):
+        spec = tx.EnvSpec((4,), tx.DiscreteActions(3))
+
+    with pytest.raises(tx.TrustaxError, match=r"trained with actions = .*2.*, but the environment now has .*3"):
+        opened(folder, "CartPole-v1", "native", Images())
+    rewrite_header(checkpoint_path(folder, 32), lambda header: header.update(spec={"actions": 1}))
+    with pytest.raises(tx.TrustaxError, match="step_000000000032: holds no run"):
+        resumed(folder)
+    rewrite_header(checkpoint_path(folder, 32), lambda header: header.pop("spec"))
+    assert int(resumed(folder).iteration) == 4
+
+
+def test_what_killed_saves_of_agents_left_is_removed_when_the_run_is_resumed(folder: Path) -> None:
+    left = [folder / place / f".tmp-{uuid.uuid4().hex}" for place in ("", "agents", "agents/step_000000000016")]
+    own = folder / ".tmp-notes"
+    for path in (*left, own):
+        path.mkdir(parents=True)
+        (path / ARRAYS).touch()
+    with pytest.raises(tx.TrustaxError, match="already holds a run"):
+        RunDirectory(folder, RUN, StillEnvironment(), checkpoint_seconds=0.0).open(resume=False)
+    assert all(path.exists() for path in left)
+    resumed(folder)
+    assert [path for path in (*left, own) if path.exists()] == [own]
 
 
 def test_a_checkpoint_of_an_earlier_version_without_a_run_is_read(folder: Path) -> None:

@@ -26,7 +26,7 @@ from trustax.storage.lock import locked
 from trustax.sweeps.local import LocalEngine, divide_cores
 from trustax.sweeps.pool import Failure, run_jobs
 from trustax.sweeps.progress import SweepProgress
-from trustax.sweeps.worker import Job, finished_records, last_record, training_seconds
+from trustax.sweeps.worker import Job, failure_of, finished_records, last_record, training_seconds
 from trustax.training import train
 
 TINY = Run(
@@ -147,6 +147,25 @@ def test_a_dead_worker_is_reported_in_one_line(
     path = tmp_path / "run.log"
     assert failure.reason == reason.format(log=path)
     assert path.read_text().startswith(log) if log is not None else not path.exists()
+
+
+def test_a_log_is_named_only_if_it_was_written(tmp_path: Path) -> None:
+    log = tmp_path / "sweep" / "run.log"
+    assert failure_of(job(tmp_path / "sweep", "run"), 1, b"ValueError: no") == f"ValueError: no; see {log}"
+    assert log.read_bytes() == b"ValueError: no"
+    (tmp_path / "file").touch()
+    reason = failure_of(job(tmp_path / "file", "run"), -signal.SIGKILL, b"")
+    assert reason is not None
+    assert reason.endswith(f"memory ran out; its log {tmp_path / 'file' / 'run.log'} cannot be written: File exists")
+
+
+def test_a_worker_that_lacks_the_algorithm_says_so_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = job(tmp_path, "run").to_line().replace('"ppo"', '"mine"')
+    monkeypatch.setattr(Job, "to_line", lambda job: line)
+    (failure,) = quiet_sweep(job(tmp_path, "run"))
+    assert "'mine'" in failure.reason
+    assert "see" not in failure.reason
+    assert not (tmp_path / "run.log").exists()
 
 
 def test_a_worker_has_its_own_share_of_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

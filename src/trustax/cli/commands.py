@@ -20,10 +20,12 @@ from trustax.plotting.record import record
 from trustax.run import RUN_FILE, Run, read_run
 from trustax.settings import per_learner_values
 from trustax.storage.journal import read_records
-from trustax.storage.loading import load
+from trustax.storage.loading import is_agent, load
+from trustax.storage.mirror import local_copy
+from trustax.storage.object_store import is_url
 
-Folder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-Folders = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...", help_behavior_hint="")]
+Folder = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+Folders = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...", help_behavior_hint="")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +33,7 @@ class Evaluate:
     """Evaluate the agents of a run, or a saved agent, without learning."""
 
     run_dir: Folder
-    """The folder of the run or of the agent."""
+    """The folder of the run or of the agent, or its URL."""
     num_episodes: int = 10
     """Number of episodes per learner."""
     stochastic: bool = False
@@ -42,17 +44,18 @@ class Evaluate:
     """The seed of the environments."""
 
     def __call__(self) -> None:
-        if self.run_dir.exists() and not (self.run_dir / RUN_FILE).exists():
+        if is_agent(self.run_dir):
             print(evaluate(load(self.run_dir), self.env_id, self.num_episodes, not self.stochastic, self.seed))
             return
-        run = read_run(self.run_dir)
+        folder = local_copy(self.run_dir)
+        run = read_run(folder)
         env_id = environment_of(run, self.env_id)
         values = per_learner_values(run.algorithm)
         headings = ["learner", "seed", *values, "return", "± std", "length"]
         table = Table(*headings)
         means = []
         for learner, seed in enumerate(run.seeds):
-            agent = load(self.run_dir, learner)
+            agent = load(folder, learner)
             result = evaluate(agent, env_id, self.num_episodes, not self.stochastic, self.seed)
             means.append(result.returns.mean())
             cells = [str(learner), str(seed), *(f"{each[learner]:g}" for each in values.values())]
@@ -87,7 +90,7 @@ class Plot:
     """Plot the learning curves of one or more runs in one figure, with one panel per task."""
 
     run_dirs: Folders
-    """The folders of the runs, or a folder that contains them: runs."""
+    """The folders of the runs or their URLs, or a folder that contains them: runs."""
     output: Path = Path("curves.png")
     """The figure: .png, .svg or .pdf."""
     metric: str = "rollout/ep_rew_mean"
@@ -114,7 +117,7 @@ class Plot:
 
     def _run_folders(self) -> list[Path]:
         """The folders that hold runs. Other folders, which `runs/*` may include, are skipped."""
-        given = [run for folder in self.run_dirs for run in _runs_in(folder)]
+        given = [run for folder in self.run_dirs for run in _runs_in(local_copy(folder))]
         runs = [folder for folder in given if (folder / RUN_FILE).exists()]
         for other in sorted(set(given) - set(runs)) if runs else []:
             print(f"skipped: {other} is not a run folder", file=sys.stderr)
@@ -126,9 +129,9 @@ class Record:
     """Record a video of an agent, as a GIF or an MP4."""
 
     run_dir: Folder
-    """The folder of the run."""
+    """The folder of the run, or its URL."""
     output: OptionalPath = None
-    """The video, .gif or .mp4; by default recording.gif in the run's folder."""
+    """The video, .gif or .mp4; by default recording.gif in the run's folder, if it is on this machine."""
     learner: int = 0
     """The index of the learner, starting at 0."""
     num_episodes: int = 1
@@ -145,16 +148,14 @@ class Record:
     """The seed of the environment."""
 
     def __call__(self) -> None:
-        agent = load(self.run_dir, self.learner)
-        is_run = (self.run_dir / RUN_FILE).exists()
-        if is_run:
-            env_id = environment_of(read_run(self.run_dir), self.env_id)
-        else:
-            env_id = self.env_id or environment_of_agent(agent)
+        is_run = not is_agent(self.run_dir)
+        folder = local_copy(self.run_dir) if is_run else Path()
+        agent = load(folder if is_run else self.run_dir, self.learner)
+        env_id = environment_of(read_run(folder), self.env_id) if is_run else self.env_id or environment_of_agent(agent)
         recording = record(
             agent,
             env_id,
-            self.output or (self.run_dir if is_run else Path()) / "recording.gif",
+            self.output or (Path() if is_url(self.run_dir) else folder) / "recording.gif",
             self.num_episodes,
             self.max_steps,
             not self.stochastic,
@@ -169,7 +170,7 @@ class Export:
     """Export the policy of an agent to one file that runs without Trustax, in JAX or in an ONNX runtime."""
 
     agent: Folder
-    """The folder of a run or of a saved agent."""
+    """The folder of a run or of a saved agent, or its URL."""
     output: Path = Path("policy.onnx")
     """The file: .onnx or .stablehlo."""
     learner: int = 0

@@ -4,6 +4,7 @@ Options are fields of dataclasses, and the docstrings of the fields are their he
 stderr and exits with code 2; a run that was stopped and can be resumed exits with code 75.
 """
 
+import contextlib
 import io
 import os
 import re
@@ -74,17 +75,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         sys.exit(_dispatch(list(sys.argv[1:] if arguments is None else arguments)))
     except TrustaxError as error:
-        print(f"trustax: {error}", file=sys.stderr)
+        _complain(str(error))
         sys.exit(2)
     except Interrupted as stopped:
-        print(f"trustax: {stopped}", file=sys.stderr)
+        _complain(str(stopped))
         sys.exit(EXIT_CODE)
     except BrokenPipeError:  # the reader of the output, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
-        print("trustax: interrupted", file=sys.stderr, flush=True)
+        _complain("interrupted")
         os._exit(130)  # a regular exit may crash while XLA compiles in other threads
+
+
+def _complain(message: str) -> None:
+    """Print a message to stderr; the terminal may have been closed, and the exit code must say why the run ended."""
+    with contextlib.suppress(OSError):
+        print(f"trustax: {message}", file=sys.stderr, flush=True)
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -3,13 +3,15 @@
 Everything is written to stderr, which leaves stdout to the caller.
 """
 
+import contextlib
+import io
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -21,6 +23,30 @@ SECONDS_BETWEEN_LINES = 10.0
 RATE_WINDOW_SECONDS = 30.0
 WIDE = 100
 """In a terminal with fewer columns, the bar is short and the rate is not shown."""
+
+
+class OptionalOutput:
+    """A stream whose errors are ignored: a run goes on if nobody reads its output any more, as after `| head`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):  # a closed stream raises a ValueError
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def output_console() -> Console:
+    """A console on stderr that cannot end a run."""
+    return Console(file=cast(TextIO, OptionalOutput(sys.stderr or io.StringIO())))
 
 
 class Terminal:
@@ -47,7 +73,7 @@ class Terminal:
         self._done = initial_timesteps
         self._returns: Any = None
         self._clock = clock
-        self._console = console or Console(stderr=True)
+        self._console = console or output_console()
         self._quiet = quiet
         self._started = self._last_line = clock()
         self._recent: deque[tuple[float, int]] = deque([(self._started, initial_timesteps)])

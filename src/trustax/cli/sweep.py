@@ -14,6 +14,7 @@ from trustax.cli.methods import method_named
 from trustax.cli.names import ZOO
 from trustax.cli.optional import OptionalPath, OptionalStr, Strings
 from trustax.cli.parsing import flag, hint, with_flags
+from trustax.cli.progress import output_console
 from trustax.cli.settings_file import read_settings, read_toml
 from trustax.envs import engine_of
 from trustax.errors import TrustaxError, similar_or_all
@@ -73,7 +74,7 @@ class Sweep:
         except TrustaxError as error:
             raise TrustaxError(with_flags(str(error), options)) from error
         place = self.folder or Path("runs") / f"sweep-{digest(grid)}"
-        result = run_grid(grid, place, self.engine.make(), Console(stderr=True))
+        result = run_grid(grid, place, self.engine.make(), output_console())
         if result.finished:
             self._show(result)
         if result.failures:

@@ -13,7 +13,7 @@ from trustax.cli.commands import environment_of
 from trustax.cli.optional import OptionalInt, OptionalPath, OptionalStr, Strings
 from trustax.cli.parsing import with_flags
 from trustax.cli.processes import Processes
-from trustax.envs.engines import imports_module, resumes_exactly
+from trustax.envs.engines import bare_id, imports_module, resumes_exactly
 from trustax.errors import TrustaxError
 from trustax.run import Run, SomeAlgorithm, read_run, settings_of
 from trustax.runtime.callbacks import callback_from_text
@@ -102,13 +102,15 @@ class Resume(TrainingOptions):
     total_timesteps: OptionalInt = None
     """A new total for the run; learning-rate decay then extends to the new end."""
     env_id: OptionalStr = None
-    """The environment of the run; required if it imports a module."""
+    """The environment of the run; required if it imports a module, or with a prefix if another engine ran it."""
     processes: Processes = field(default_factory=Processes)
 
     def __call__(self) -> None:
         run = read_run(local_copy(self.run_dir))
-        if environment_of(run, self.env_id) != run.env_id:
+        env_id = environment_of(run, self.env_id)
+        if bare_id(env_id) != bare_id(run.env_id):
             raise TrustaxError(f"{self.run_dir} holds a run on {run.env_id}, not on {self.env_id}")
+        run = replace(run, env_id=env_id)
         if self.total_timesteps is not None:
             run = replace(run, total_timesteps=self.total_timesteps)
         self.train(run, self.run_dir, True, self.processes)

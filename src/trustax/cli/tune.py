@@ -12,6 +12,7 @@ from rich.console import Console
 from trustax.algorithms import Algorithm
 from trustax.cli.methods import method_named
 from trustax.cli.optional import OptionalPath, OptionalStr, Strings
+from trustax.cli.progress import output_console
 from trustax.cli.settings_file import read_settings, with_settings
 from trustax.cli.sweep import first_run, parse_value, require_known_options, separate
 from trustax.envs import engine_of
@@ -64,7 +65,7 @@ class Tune:
         tuning = self.tuning(settings)
         folder = folder_of_study(self.folder or Path("runs") / f"tune-{tuning.digest()}")
         engine = self.engine.make()
-        result = run_study(tuning, folder, self.trials, engine, Console(stderr=True), self.storage)
+        result = run_study(tuning, folder, self.trials, engine, output_console(), self.storage)
         if result.best_value() is None:
             reasons = [trial.user_attrs["reason"] for trial in result.study.trials if "reason" in trial.user_attrs]
             raise TrustaxError(f"no trial of {folder} is complete; the last one failed: {reasons[-1]}")

@@ -120,6 +120,21 @@ def is_known(env_id: str) -> bool:
         return False
 
 
+def with_engine(env_id: str, name: str) -> str:
+    """What to do to run an environment on the engine with this name.
+
+    >>> with_engine("Pendulum-v1", "gymnasium")
+    'use the id gymnasium:Pendulum-v1'
+    >>> with_engine("Acrobot-v1", "mine")
+    'use the id mine:Acrobot-v1 and install the package that has the engine mine'
+    """
+    engine = ENGINES.get(name)
+    use = f"use the id {name}:{bare_id(env_id)}"
+    if engine is None:
+        return f"{use} and install the package that has the engine {name}"
+    return use if engine.ids() else f"{use}; {_install(engine)}"
+
+
 def imports_module(env_id: str) -> bool:
     """Whether making the environment imports a module that registers it; saved files must not cause that.
 

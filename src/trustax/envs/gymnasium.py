@@ -39,7 +39,6 @@ class GymnasiumHost:
         self._seeds = seeds
         self._axes = (len(seeds), num_envs)
         self._num_steps = 0
-        self._reports_success = False
         count = len(seeds) * num_envs
         with self._named_errors():
             if workers.number:
@@ -77,8 +76,6 @@ class GymnasiumHost:
         return self._copies.restarts if isinstance(self._copies, WorkerCopies) else 0
 
     def _timestep(self, row: Row) -> TimeStep:
-        self._reports_success |= row.success is not None
-        success = np.zeros(row.reward.shape, bool) if row.success is None else row.success
         return TimeStep(
             self._convert_observation(row.observation),
             self._unflatten(row.reward, "float32"),
@@ -86,7 +83,7 @@ class GymnasiumHost:
             self._unflatten(row.truncated, "bool"),
             raw_reward=None if row.score is None else self._unflatten(row.score, "float32"),
             game_over=None if row.game_over is None else self._unflatten(row.game_over, "bool"),
-            success=self._unflatten(success, "bool") if self._reports_success else None,
+            success=None if row.success is None else self._unflatten(row.success, "bool"),
         )
 
     def _convert_observation(self, batch: Any) -> np.ndarray:

@@ -21,7 +21,7 @@ PR_SET_PDEATHSIG = 1
 def main() -> None:
     """Serve the process that started this one until it closes the connection or ends."""
     descriptor, parent = map(int, sys.argv[1:])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    _leave_signals_to_the_parent()
     _end_with(parent)
     connection = Connection(descriptor)
     try:
@@ -29,6 +29,15 @@ def main() -> None:
         serve(connection)
     except (EOFError, ConnectionError):
         pass  # the parent has ended
+
+
+def _leave_signals_to_the_parent() -> None:
+    """Signals to all processes of a job, as Ctrl-C, systemd and SLURM send them, only stop the parent, which saves.
+
+    A function that does nothing, unlike SIG_IGN, does not hold in the programs that an environment starts.
+    """
+    for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP"):
+        signal.signal(getattr(signal, name), lambda number, frame: None)
 
 
 def _end_with(parent: int) -> None:

@@ -80,7 +80,8 @@ class HostCollector:
     reaches the device in one transfer, and only the actions are copied back from the device.
 
     `check` raises an error if a time step, given with its number, cannot be used. A rollout may take minutes, so
-    `should_stop` is asked before every step.
+    `should_stop` is asked before every step. Once an episode has reported success, all later rollouts have it, also
+    after a resume: `had_success` says whether the run has reported it before.
     """
 
     def __init__(
@@ -89,10 +90,12 @@ class HostCollector:
         preprocessing: Preprocessing,
         check: Callable[[TimeStep, int], None] = lambda timestep, step: None,
         should_stop: Callable[[], bool] = lambda: False,
+        had_success: bool = False,
     ) -> None:
         self._environment = environment
         self._check = check
         self._should_stop = should_stop
+        self._has_success = had_success
         self._num_steps = 0
         self._choose = jax.jit(partial(_choose, environment.spec.actions.for_environment))
         self._observe_and_choose = jax.jit(
@@ -118,6 +121,9 @@ class HostCollector:
             if row is not None:
                 seen = timestep._replace(raw_reward=None, game_over=None, success=None)
                 observer, action, for_environment = self._observe_and_choose(policies, observer, seen, row)
+        self._has_success |= any(one.success is not None for one in timesteps)
+        if self._has_success and timesteps[0].success is None:
+            timesteps[0] = timesteps[0]._replace(success=np.zeros_like(timesteps[0].terminated))
         return self._replay(start, _stack(timesteps), np.stack(actions))
 
     def _step(self, action: np.ndarray) -> TimeStep:

@@ -145,8 +145,8 @@ class Group:
 
 
 @contextmanager
-def joined(distributed: Distributed | None, run: Run) -> Iterator[Group]:
-    """Connect this process to the others of its run."""
+def joined(distributed: Distributed | None, run: Run, engine: str) -> Iterator[Group]:
+    """Connect this process to the others of its run, which must have the same settings, engine and versions."""
     if distributed is None:
         yield Group()
         return
@@ -156,7 +156,8 @@ def joined(distributed: Distributed | None, run: Run) -> Iterator[Group]:
     if number == 1:
         yield Group()
         return
-    settings = settings_of(run, without=()) | {"trustax version": __version__, "jax version": jax.__version__}
+    versions = {"trustax version": __version__, "jax version": jax.__version__}
+    settings = settings_of(run, without=()) | {"engine": engine} | versions
     with connect(coordinator, number, process, settings) as link:
         group = Group(number, process, link, divides_envs)
         with jax_processes(parse_address(coordinator)[0], group) if divides_envs else nullcontext():

@@ -1,7 +1,9 @@
-"""Ctrl-C and SIGTERM: the first one stops a run, the second one ends the program immediately.
+"""Signals that stop a run: Ctrl-C (SIGINT), SIGTERM, SIGUSR1, which SLURM can send before a time limit, and SIGHUP.
 
-A run stops after the current iteration. If its environments are stepped from Python, it stops within a step of the
-rollout, and the last complete iteration is saved. A compiled rollout cannot be stopped before its end.
+The first one stops the run after the current iteration. If its environments are stepped from Python, it stops within a
+step of the rollout, and the last complete iteration is saved. A compiled rollout cannot be stopped before its end.
+After that, Ctrl-C or SIGTERM ends the program immediately. SIGUSR1 and SIGHUP do not: a terminal that closes may send
+several.
 """
 
 import contextlib
@@ -9,11 +11,16 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterable
 from types import FrameType, TracebackType
 from typing import Any
 
 EXIT_CODE = 75
 """The exit code of a run that was stopped and can be resumed (EX_TEMPFAIL)."""
+ENDING = (signal.SIGINT, signal.SIGTERM)
+"""The second one of these ends the program."""
+REPEATED = tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGHUP") if hasattr(signal, name))
+"""These stop a run where they would end the program; nohup ignores SIGHUP, and a program may have a use for SIGUSR1."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -24,30 +31,71 @@ class Interrupted(KeyboardInterrupt):
 
 
 class InterruptGuard:
-    """A context in which the first signal sets `requested` instead of interrupting the program."""
+    """A context in which the first signal sets `requested` instead of interrupting the program.
+
+    Guards may be left in any order. One that is left while a newer one handles the signals stays behind that one, and
+    passes signals on.
+    """
 
     def __init__(self) -> None:
         self.requested = False
         self._previous: dict[int, Any] = {}
+        self._handled: set[int] = set()
 
     def __enter__(self) -> "InterruptGuard":
-        if threading.current_thread() is threading.main_thread():  # other threads cannot handle signals
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._request)
+        if _is_main_thread():
+            for number in ENDING + REPEATED:
+                handler = _without_left_guards(signal.getsignal(number), number)
+                if number in ENDING or handler is signal.SIG_DFL or _guard_of(handler):
+                    self._previous[number] = handler
+                    self._handled.add(number)
+                    signal.signal(number, self._handle)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._restore()
+        self._leave(ENDING + REPEATED)
 
-    def _request(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if number not in self._handled:
+            _pass_on(_without_left_guards(self._previous[number], number), number, frame)
+            return
+        if not self.requested:
+            with contextlib.suppress(OSError):  # stderr may be closed
+                os.write(sys.stderr.fileno(), b"\nStopping after this iteration; press Ctrl-C again to quit now.\n")
         self.requested = True
-        self._restore()
-        with contextlib.suppress(OSError):  # stderr may be closed
-            os.write(sys.stderr.fileno(), b"\nStopping after this iteration; press Ctrl-C again to quit now.\n")
+        self._leave(ENDING)
 
-    def _restore(self) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-        self._previous = {}
+    def _leave(self, numbers: Iterable[int]) -> None:
+        """Handle these signals no more, and restore the previous handlers unless there is a newer one."""
+        self._handled.difference_update(numbers)
+        if _is_main_thread():
+            for number in self._previous.keys() & numbers:
+                if signal.getsignal(number) == self._handle:
+                    signal.signal(number, _without_left_guards(self._previous[number], number))
+
+
+def _is_main_thread() -> bool:
+    """Whether this thread may set handlers."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def _guard_of(handler: Any) -> InterruptGuard | None:
+    owner = getattr(handler, "__self__", None)
+    return owner if isinstance(owner, InterruptGuard) else None
+
+
+def _without_left_guards(handler: Any, number: int) -> Any:
+    """A handler or, if it is that of a guard that was left, the one behind it."""
+    while (guard := _guard_of(handler)) and number not in guard._handled:
+        handler = guard._previous[number]
+    return handler
+
+
+def _pass_on(handler: Any, number: int, frame: FrameType | None) -> None:
+    if callable(handler):
+        handler(number, frame)
+    elif handler is signal.SIG_DFL:
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)

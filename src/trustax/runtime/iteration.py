@@ -52,7 +52,7 @@ class Iteration:
     @property
     def timesteps(self) -> int:
         """Environment steps per learner so far."""
-        return self.record[STEP]
+        return self.number * self.run.batch_size
 
     @property
     def is_last(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import jax
 
@@ -19,7 +19,7 @@ from trustax.envs.base import CompiledEnvironment, HostEnvironment
 from trustax.envs.engines import engine_of, make_for_training, observes_images
 from trustax.envs.workers import IN_PROCESS, Workers
 from trustax.errors import TrustaxError
-from trustax.ops.metrics import Record
+from trustax.ops.metrics import STEP, SUCCESS, Record
 from trustax.run import Run
 from trustax.runtime.collect import RolloutStopped
 from trustax.runtime.decisions import Decisions
@@ -30,9 +30,10 @@ from trustax.runtime.interrupt import Interrupted, InterruptGuard
 from trustax.runtime.iteration import Iteration
 from trustax.runtime.run_files import RunFiles, claimed
 from trustax.runtime.run_log import open_log
-from trustax.runtime.state import is_deleted, restart_environment, start
+from trustax.runtime.state import is_deleted, is_resumable, restart_environment, start
 from trustax.runtime.train_step import StepResult, TrainStep
 from trustax.runtime.warm_start import require_fit
+from trustax.storage.history import checkpoint_path
 from trustax.storage.loading import load
 from trustax.storage.loggers import Logger, Loggers
 from trustax.storage.mirror import Mirror
@@ -90,18 +91,22 @@ class TrainingLoop:
     def __enter__(self) -> "TrainingLoop":
         run = self.run
         with self._stack as stack:
-            self.group = stack.enter_context(joined(self._distributed, run))
+            self._engine = engine_of(self._env)
+            self.group = stack.enter_context(joined(self._distributed, run, self._engine))
             self._own_run = own = self.group.part_of(run)
             self.decisions = Decisions(self.group, stack.enter_context(InterruptGuard()))
             claim = stack.enter_context(claimed(self._mirror, self.group, self._lease))
             self._environment = self._make_environment(stack)
             check_env_shards(run, self._environment, self.group.num_processes)
-            directory = RunDirectory(self.run_dir, run, self._environment, self._checkpoint_seconds, self.group)
+            directory = RunDirectory(
+                self.run_dir, run, self._environment, self._checkpoint_seconds, self.group, self._engine
+            )
             directory.open(self._resume)
             self._files = RunFiles(directory, claim, self._mirror)
             self.state = start(own, self._environment, self._initial_agent(directory))
             if self._resume:
                 self.state = directory.restore(self.state)
+            self._restarts_first = directory.has_checkpoint and not is_resumable(self._environment)
             self.timesteps = int(self.state.iteration) * run.batch_size
             log = open_log(
                 run,
@@ -123,7 +128,7 @@ class TrainingLoop:
         """
         own, restarts = self._own_run, self.run.restart_interval > 0
         num_devices = max(own.num_seeds, self.run.env_shards // self.group.num_processes)
-        is_in_python = engine_of(self._env) == "gymnasium"
+        is_in_python = self._engine == "gymnasium"
         if not is_in_python:
             configure_devices(num_devices, large_network=observes_images(self._env))
         environment = make_for_training(self._env, own.seeds, own.num_envs, self._workers, restarts)
@@ -159,6 +164,9 @@ class TrainingLoop:
         first, last = int(self.state.iteration) + 1, self.run.num_iterations
         if first > last:
             return
+        if self._restarts_first:
+            self._restarts_first = False
+            self.state = restart_environment(self._own_run, self.state, self._environment)
         self._compile()
         start_time = time.perf_counter()
         for number in range(first, last + 1):
@@ -169,7 +177,9 @@ class TrainingLoop:
                 self.state = self._step.place(restart_environment(self._own_run, self.state, self._environment))
 
     def _compile(self) -> None:
-        self._step = TrainStep(self._own_run, self._environment, self._traced, self.decisions.stops_rollout)
+        had_success = self.group.gather(bool(self.records) and SUCCESS in self.records[-1])[0]
+        stops = self.decisions.stops_rollout
+        self._step = TrainStep(self._own_run, self._environment, self._traced, stops, had_success)
         with self._log.terminal.timed(f"compiling for {self._step.placement}"):
             self.state = self._step.compile(self.state)
         if not self.decisions.agree_to_start():
@@ -185,19 +195,18 @@ class TrainingLoop:
         self._files.has_unsaved = False  # a state that does not pass its checks must not be saved
         self.state = result.state
         should_save = self._record(result, number, time.perf_counter() - start_time)
-        self._files.has_unsaved = True
-        return Iteration(
-            self.run,
-            number,
-            self.records,
-            self.state,
-            self.run_dir,
-            self._save() if should_save or number == self.run.num_iterations else None,
-            result.series,
-            old_policy,
-            self.group.of_learners,
-            self._log.log,
-        )
+        saved = self._save() if should_save or number == self.run.num_iterations else None
+        return self._iteration(number, saved, series=result.series, old_policy=old_policy)
+
+    def restored(self) -> Iteration:
+        """The iteration from which the run resumes, as it was saved."""
+        saved = None if self.run_dir is None else checkpoint_path(self.run_dir, self.timesteps)
+        return self._iteration(self.timesteps // self.run.batch_size, saved)
+
+    def _iteration(self, number: int, saved: Path | None, **traced: Any) -> Iteration:
+        records = self.records or [{STEP: self.timesteps}]  # only process 0 has read the log
+        others: dict[str, Any] = {"group": self.group.of_learners, "log_record": self._log.log}
+        return Iteration(self.run, number, records, self.state, self.run_dir, saved, **others, **traced)
 
     def _record(self, result: StepResult, number: int, elapsed: float) -> bool:
         """Record the metrics of all processes, and decide together whether to save."""
@@ -206,8 +215,11 @@ class TrainingLoop:
         outcome = self.decisions.gather(result, restarts, directory.should_save(number, stopping=False))
         self._files.require_sound(outcome.fault and f"{outcome.fault}; check the environment")
         self._files.check_claim()
-        self._files.require_sound(self._log.record(outcome, number, elapsed))
+        divergence = self._log.record(outcome, number, elapsed)
         self.timesteps = number * self.run.batch_size
+        self._files.has_unsaved = divergence is None
+        self._log.show()
+        self._files.require_sound(divergence)
         return outcome.save or (outcome.stop and directory.should_save(number, stopping=True))
 
     def _save(self) -> Path | None:

@@ -33,18 +33,19 @@ class RunLog:
         return self._journal.records
 
     def record(self, outcome: IterationOutcome, iteration: int, elapsed: float) -> str | None:
-        """Write and show the record of an iteration; returns an error if a learner has diverged."""
+        """Write the record of an iteration; returns an error if a learner has diverged."""
         record = _time_metrics(self._run, iteration, outcome.seconds, elapsed) | outcome.metrics
         if self._is_first:
             self._journal.record(record | {SKIPPED: skipped_so_far(self.records, outcome.causes)})
-            self._loggers.log(self.records[-1])
-            if error := divergence_of(self.records, outcome.causes, self._run.num_iterations):
-                return error
-        else:
-            self._journal = Journal(None)
-            self._journal.record(record)
-        self.terminal.update(self.records[-1])
+            return divergence_of(self.records, outcome.causes, self._run.num_iterations)
+        self._journal = Journal(None)
+        self._journal.record(record)
         return None
+
+    def show(self) -> None:
+        """Pass the newest record to the loggers and to the terminal."""
+        self.log(self.records[-1])
+        self.terminal.update(self.records[-1])
 
     def log(self, record: Record) -> None:
         """Send metrics that are not part of the run's records, such as those of callbacks, to the loggers."""

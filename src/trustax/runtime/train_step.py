@@ -69,6 +69,7 @@ class TrainStep:
         environment: CompiledEnvironment | HostEnvironment,
         traced: Sequence[str] = (),
         should_stop: Callable[[], bool] = lambda: False,
+        had_success: bool = False,
     ) -> None:
         preprocessing = preprocessing_of(run)
         self._run = run
@@ -83,7 +84,8 @@ class TrainStep:
             collector = partial(collect, environment, preprocessing=preprocessing)
             self._collect = self.placement.collect(collector, donate=(1, 2))
         else:
-            self._collect = HostCollector(environment, preprocessing, partial(require_usable_step, run), should_stop)
+            check = partial(require_usable_step, run)
+            self._collect = HostCollector(environment, preprocessing, check, should_stop, had_success)
 
     def compile(self, state: RunState) -> RunState:
         """Compile everything that can be compiled before the first step. Return the state on its devices."""

@@ -77,6 +77,16 @@ def prune(run_dir: Path | str, keep: int = 2, up_to: int | float = math.inf) -> 
         raise CheckpointError(parent, f"could not delete old checkpoints: {error}") from error
 
 
+def remove_unfinished_agents(run_dir: Path) -> None:
+    """Delete what killed saves of agents have left in the folder of a run.
+
+    No other process may be saving agents there: a run calls it when it has claimed its folder and not yet started.
+    """
+    for place in ("", "agents/", "agents/*/"):
+        for leftover in run_dir.glob(place + TEMPORARY_PREFIX + "[0-9a-f]" * 32):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
 def _valid_checkpoints(run_dir: Path) -> Iterator[Path]:
     """The valid checkpoints of a run, newest first. The contents of the arrays are not checked."""
     for folder in _checkpoint_folders(run_dir):

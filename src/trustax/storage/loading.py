@@ -16,6 +16,7 @@ from trustax.storage.history import newest_sound_or_raise
 from trustax.storage.hub import downloaded, is_address
 from trustax.storage.manifest import MANIFEST, CheckpointError, number_of_rows, read_manifest
 from trustax.storage.mirror import local_copy
+from trustax.storage.object_store import is_url
 from trustax.storage.specs import spec_from_json
 from trustax.storage.zoo.stored import SCHEME, entry
 
@@ -36,13 +37,25 @@ def load(path: Path | str, learner: int = 0, policy: str = "policy") -> Agent:
     if str(path).startswith(SCHEME):
         return _load_from_zoo(str(path).removeprefix(SCHEME))
     folder = local_copy(path)
-    if not folder.exists():
+    if (folder / RUN_FILE).exists():
+        return _load_from_run(folder, learner, policy)
+    found = pytree.folder_or_backup(folder)
+    if not found.exists():
         raise TrustaxError(f"there is no agent at {folder}")
-    if not (folder / RUN_FILE).exists():
-        if not (pytree.folder_or_backup(folder) / MANIFEST).exists():
-            raise TrustaxError(f"{folder} is neither the folder of a run nor that of an agent")
-        return load_agent(folder)
-    return _load_from_run(folder, learner, policy)
+    if not (found / MANIFEST).exists():
+        raise TrustaxError(f"{folder} is neither the folder of a run nor that of an agent")
+    return load_agent(folder)
+
+
+def is_agent(path: Path | str) -> bool:
+    """Whether a path names an agent, in a folder, the zoo or the hub, and not a run with several of them.
+
+    >>> is_agent("zoo:ppo/CartPole-v1"), is_agent("hf://user/name"), is_agent("s3://bucket/run"), is_agent("nowhere")
+    (True, True, False, False)
+    """
+    if is_address(path) or str(path).startswith(SCHEME):
+        return True
+    return not is_url(path) and pytree.folder_or_backup(Path(path)).exists() and not (Path(path) / RUN_FILE).exists()
 
 
 def _load_from_zoo(name: str) -> Agent:

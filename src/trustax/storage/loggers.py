@@ -1,7 +1,7 @@
 """Loggers: destinations for the metrics of a run besides its own `metrics.jsonl`.
 
 `metrics.jsonl` is part of a run, like its checkpoints, and is always written. Loggers are optional: if one fails, it is
-disabled with a warning, and the run continues.
+disabled with a warning, and the run continues. Only a package that is not installed is an error, before the run.
 """
 
 import warnings
@@ -79,7 +79,7 @@ class WandbLogger:
         try:
             import wandb
         except ImportError:
-            raise TrustaxError('wandb is not installed: pip install "trustax[wandb]"') from None
+            raise ImportError('wandb is not installed: pip install "trustax[wandb]"') from None
         import os
 
         self._learners = run.learner_names
@@ -117,7 +117,7 @@ class MLflowLogger:
         try:
             from mlflow.tracking import MlflowClient
         except ImportError:
-            raise TrustaxError('mlflow is not installed: pip install "trustax[mlflow]"') from None
+            raise ImportError('mlflow is not installed: pip install "trustax[mlflow]"') from None
         import os
 
         self._learners = run.learner_names
@@ -172,7 +172,10 @@ class Loggers:
         self._loggers = [_make_logger(logger) for logger in loggers]
 
     def start(self, run: Run, resume_at: int | None) -> None:
-        self._call_each(lambda logger: logger.start(run, self._run_dir, resume_at))
+        try:
+            self._call_each(lambda logger: logger.start(run, self._run_dir, resume_at), refused=(ImportError,))
+        except ImportError as error:
+            raise TrustaxError(str(error)) from error
 
     def log(self, record: Record) -> None:
         self._call_each(lambda logger: logger.log(record))
@@ -181,11 +184,12 @@ class Loggers:
         self._call_each(lambda logger: logger.close())
         self._loggers = []
 
-    def _call_each(self, call: Callable[[Logger], Any]) -> None:
+    def _call_each(self, call: Callable[[Logger], Any], refused: tuple[type[Exception], ...] = ()) -> None:
+        """Call every logger, and disable those that fail; errors of the kinds `refused` are raised."""
         for logger in list(self._loggers):
             try:
                 call(logger)
-            except TrustaxError:  # an error of the user, such as a package that is not installed
+            except refused:
                 raise
             except Exception as error:
                 self._loggers.remove(logger)

@@ -27,18 +27,22 @@ class Mirror:
 
     Entering takes over the run and downloads it; without `resume`, the store must not hold a run yet. `checkpoint`
     copies what has changed, and leaving copies everything, also after an error. A store that fails in the meantime does
-    not stop the training.
+    not stop the training; if the last copy fails, the local folder stays on the disk.
+
+    The folder is absolute, so that the program may change its working directory.
 
     >>> with Mirror("runs/a") as mirror:  # no store
     ...     mirror.checkpoint()
-    >>> mirror.folder
-    PosixPath('runs/a')
+    >>> mirror.folder == Path.cwd() / "runs" / "a"
+    True
     """
 
     def __init__(self, run_dir: str | Path | None, resume: bool = True) -> None:
         self.url = str(run_dir).rstrip("/") if is_url(run_dir) else None
-        self._scratch = ScratchFolder(_name(self.url or ""))
-        self.folder = None if run_dir is None else Path(run_dir) if self.url is None else self._scratch.folder
+        self.folder = None if run_dir is None else Path(run_dir).absolute()
+        if self.url is not None:
+            self._scratch = ScratchFolder(_name(self.url))
+            self.folder = self._scratch.folder
         self._resume = resume
         self._run: StoredRun | None = None
         self._lease: StoreLease | None = None
@@ -72,22 +76,34 @@ class Mirror:
     ) -> None:
         if self._lease is None:
             return
+        problem = self._copy_at_end()
+        self._lease.release()
+        if problem is not None and (error is None or isinstance(error, GeneratorExit)):  # no other error to report
+            raise problem
+        if isinstance(error, TrustaxError | Interrupted):
+            kinds = Interrupted if isinstance(error, Interrupted) else TrustaxError
+            if isinstance(problem, StoreError):
+                raise kinds(f"{error}; {problem}") from error
+            if str(self.folder) in str(error):
+                raise kinds(str(error).replace(str(self.folder), str(self.url))) from error
+        elif isinstance(problem, StoreError):
+            print(problem, file=sys.stderr)
+
+    def _copy_at_end(self) -> TrustaxError | None:
+        """Copy everything, or return the error. If not all was copied, the files stay on the disk."""
+        where = f"the run is in {self.folder}: resume it there, or resume {self.url} from its last copy"
         try:
             self._copy(everything=True)
-        except TrustaxError as problem:
-            if error is None:  # otherwise the first error is the one to report
-                raise self._with_folder(problem) from problem
-        self._lease.release()
-        if isinstance(error, TrustaxError | Interrupted) and str(self.folder) in str(error):
-            kinds = Interrupted if isinstance(error, Interrupted) else TrustaxError
-            raise kinds(str(error).replace(str(self.folder), str(self.url))) from error
-
-    def _with_folder(self, problem: TrustaxError) -> TrustaxError:
-        """The error of the last copy. If the store failed, the files stay on the disk, and the error says where."""
-        if not isinstance(problem, StoreError):
+        except StoreError as problem:
+            self._scratch.keep()
+            return StoreError(f"{problem}; {where}")
+        except TrustaxError as problem:  # a later attempt has taken over the run
             return problem
-        self._scratch.keep()
-        return StoreError(f"{problem}; the run is in {self.folder}: resume it there, or resume {self.url} again")
+        except BaseException:  # a second Ctrl-C
+            self._scratch.keep()
+            print(f"the last copy to the store did not end; {where}", file=sys.stderr)
+            raise
+        return None
 
     def checkpoint(self) -> None:
         """Copy what has changed, in at most a twentieth of the time. TensorBoard's files are copied at the end."""

@@ -10,7 +10,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, NamedTuple
 
 from trustax.errors import TrustaxError
@@ -36,12 +36,18 @@ class Saved(NamedTuple):
 
 
 def is_url(path: object) -> bool:
-    """Whether a path is a URL of fsspec.
+    """Whether a path is a URL of fsspec; a URL that has lost a slash, as in a `Path`, is refused.
 
     >>> is_url("s3://bucket/run"), is_url("runs/a"), is_url(Path("runs/a"))
     (True, False, False)
     """
-    return isinstance(path, str) and "://" in path
+    text = path.as_posix() if isinstance(path, PurePath) else path
+    if not isinstance(text, str):
+        return False
+    if found := re.match(r"([A-Za-z][\w+.-]+):/(?!/)", text):  # a drive of Windows has one letter
+        url = f"{found[1]}://{text[found.end() :]}"
+        raise TrustaxError(f"{text} is a URL without its second slash, as a Path writes it; pass a string: {url!r}")
+    return "://" in text
 
 
 class StoredRun:

@@ -11,7 +11,7 @@ from trustax.envs.engines import imports_module, is_known
 from trustax.errors import TrustaxError
 from trustax.run import RUN_FILE, Run, to_json
 from trustax.runtime.distributed import Group
-from trustax.runtime.state import RunState, is_resumable, restart_environment
+from trustax.runtime.state import RunState, is_resumable
 from trustax.storage import history, pytree
 from trustax.storage.arrays import Rows
 from trustax.storage.loading import as_dict
@@ -35,6 +35,7 @@ class RunDirectory:
         environment: CompiledEnvironment | HostEnvironment,
         checkpoint_seconds: float,
         group: Group | None = None,
+        engine: str | None = None,
     ) -> None:
         self.folder = folder
         self._run = run
@@ -42,6 +43,7 @@ class RunDirectory:
         has_all = len(self._group.learners(run)) == run.num_seeds
         self._rows = None if has_all else Rows(self._group.learners(run), run.num_seeds)
         self._environment = environment
+        self._engine = engine
         self._checkpoint_seconds = checkpoint_seconds
         self._last_save_time = time.monotonic()
         self._last_save_seconds = 0.0
@@ -54,7 +56,7 @@ class RunDirectory:
         if self.folder is None and resume:
             raise TrustaxError("resume needs run_dir, the folder of the run to resume")
         if self.folder is not None and self._group.is_first:
-            self._saved = open_folder(self.folder, self._run, resume)
+            self._saved = open_folder(self.folder, self._run, resume, self._header())
         name = self._group.gather(None if self._saved is None else self._saved.name)[0]
         if self.folder is not None and not self._group.is_first:
             self._saved = None if name is None else history.checkpoint_path(self.folder, 0).with_name(name)
@@ -88,10 +90,9 @@ class RunDirectory:
         start = time.monotonic()
         if before is not None:
             before()
-        header = {"kind": KIND, "run": to_json(self._run), "spec": spec_to_json(self._environment.spec)}
         steps = int(state.iteration) * self._run.batch_size
         path = history.checkpoint_path(self.folder, steps)
-        save_together(path, self._saved_part(state), header, self._rows, self._group)
+        save_together(path, self._saved_part(state), self._header(), self._rows, self._group)
         if self._group.is_first:
             history.prune(self.folder, up_to=steps)
         self._last_save_time = time.monotonic()
@@ -100,7 +101,10 @@ class RunDirectory:
         return path
 
     def restore(self, state: RunState) -> RunState:
-        """Restore the newest saved state; return the given state if none was saved."""
+        """Restore the newest saved state; return the given state if none was saved.
+
+        Environments that cannot be saved are not part of it: they must be restarted before the next iteration.
+        """
         if self._saved is None:
             return state
         restored = RunState(**pytree.load(self._saved, self._saved_part(state), rows=self._rows))
@@ -111,9 +115,7 @@ class RunDirectory:
                 f"its arrays are of step {self._saved_steps}, but its folder is named for step "
                 f"{history.step_of(self._saved)}; move the folder away",
             )
-        if is_resumable(self._environment):
-            return restored
-        return restart_environment(self._group.part_of(self._run), restored, self._environment)
+        return restored
 
     def resume_hint(self, steps: int) -> str:
         if self.folder is None:
@@ -133,6 +135,11 @@ class RunDirectory:
         """The end of an error message that names the newest valid checkpoint, if there is one."""
         saved = None if self.folder is None else history.newest_valid(self.folder)
         return "" if saved is None else f"; the newest valid checkpoint is {saved}"
+
+    def _header(self) -> dict[str, Any]:
+        """The header of a checkpoint: the run, and the environment that it is trained on."""
+        header = {"kind": KIND, "run": to_json(self._run), "spec": spec_to_json(self._environment.spec)}
+        return header if self._engine is None else header | {"engine": self._engine}
 
     def _saved_part(self, state: RunState) -> dict[str, Any]:
         """The fields of a state to save: all, but no environments that cannot be saved in the middle of an episode."""

@@ -27,6 +27,9 @@ KEPT = ".kept"
 class ScratchFolder:
     """A temporary folder with the name `name`, which `create` makes and which is removed when the process ends.
 
+    The removal is registered with `atexit` as soon as the object is made, so that what is registered later, and may
+    still write to the folder, runs before it.
+
     >>> scratch = ScratchFolder("run")
     >>> scratch.folder.name, scratch.folder.exists()
     ('run', False)
@@ -35,6 +38,7 @@ class ScratchFolder:
     def __init__(self, name: str) -> None:
         self._parent = Path(tempfile.gettempdir()) / f"{_prefix()}{uuid.uuid4().hex}"
         self.folder = self._parent / name
+        atexit.register(self.remove)
 
     def create(self) -> None:
         """Make the folder, and remove those of processes that were killed."""
@@ -47,7 +51,6 @@ class ScratchFolder:
             self.folder.mkdir()
         except OSError as error:
             raise TrustaxError(f"{self._parent} cannot be written: {error.strerror or error}") from error
-        atexit.register(self.remove)
 
     def keep(self) -> None:
         """Let the folder outlive this process."""

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn
 
 from trustax.cli.formatting import mean_and_spread, short_count, short_duration
+from trustax.cli.progress import output_console
 from trustax.ops.metrics import RETURN, STEP
 from trustax.sweeps.worker import Job
 
@@ -34,7 +35,7 @@ class SweepProgress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._title = title
-        self._console = console or Console(stderr=True)
+        self._console = console or output_console()
         self._clock = clock
         self._steps = {job.title: done.get(job.title, 0) * job.run.num_seeds for job in jobs}
         self._total = sum(job.steps * job.run.num_seeds for job in jobs)

@@ -4,7 +4,6 @@ The job arrives as one line of JSON on stdin, which the parent keeps open while 
 75 stopped and saved, 2 failed with a `TrustaxError`, whose message is the last line of stderr.
 """
 
-import contextlib
 import json
 import os
 import signal
@@ -81,9 +80,10 @@ class Job:
 
 def work(on_finish: Callable[[Job, Sequence[Record]], None] | None = None) -> None:
     """Train the job from stdin, pass its records to `on_finish`, and exit with the code above."""
-    job = Job.from_line(sys.stdin.readline())
+    line = sys.stdin.readline()
     _exit_with_parent()
     try:
+        job = Job.from_line(line)
         records = None if job.store else finished_records(job.run, job.folder, job.stop_at)
         if records is None:
             records = train_job(job)
@@ -157,7 +157,7 @@ def training_seconds(run: Run, records: Sequence[Record]) -> float:
 def failure_of(job: Job, code: int, stderr: bytes) -> str | None:
     """The reason in one line why a worker ended with this exit code; None if its run has finished.
 
-    An unexpected error is also written to a log beside the run's folder.
+    An unexpected error is also written to a log beside the run's folder, which the reason names.
     """
     if code == 0:
         return None
@@ -166,13 +166,21 @@ def failure_of(job: Job, code: int, stderr: bytes) -> str | None:
         return lines[-1]
     if code in (EXIT_CODE, -signal.SIGTERM):
         return "stopped by another process; run the same command to continue"
-    log = job.folder.with_name(f"{job.folder.name}.log")
-    with contextlib.suppress(OSError):
-        log.write_bytes(stderr)
+    see = _write_log(job.folder.with_name(f"{job.folder.name}.log"), stderr)
     if code < 0:
         why = ", perhaps because memory ran out" if code == -signal.SIGKILL else ""
-        return f"killed by {signal.Signals(-code).name}{why}; see {log}"
-    return f"{lines[-1]}; see {log}"
+        return f"killed by {signal.Signals(-code).name}{why}; {see}"
+    return f"{lines[-1]}; {see}"
+
+
+def _write_log(log: Path, content: bytes) -> str:
+    """Write a log; returns where to find it, or why there is none."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(content)
+    except OSError as error:
+        return f"its log {log} cannot be written: {error.strerror or error}"
+    return f"see {log}"
 
 
 def last_record(folder: Path, tail: int = TAIL) -> Record | None:

@@ -1,6 +1,7 @@
 """Evaluate the learners of a run while it trains."""
 
 import json
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -12,7 +13,7 @@ from trustax.evaluation import evaluate
 from trustax.ops.metrics import EVALUATION_LENGTH, EVALUATION_RETURN, STEP, Record, finite_values
 from trustax.run import Run
 from trustax.settings import CheckedSettings, setting
-from trustax.storage.atomic import write_atomic
+from trustax.storage.atomic import AppendOnlyFile, write_atomic
 from trustax.storage.records import EVALUATIONS_FILE, read_evaluations
 
 if TYPE_CHECKING:
@@ -64,11 +65,16 @@ class Evaluate(CheckedSettings):
             self.evaluations = [one for one in read_evaluations(run_dir) if one[STEP] <= timesteps]
             write_atomic(run_dir / EVALUATIONS_FILE, "".join(json.dumps(one) + "\n" for one in self.evaluations))
 
+    def on_resume(self, iteration: "Iteration") -> None:
+        """Evaluate the restored learners if the run was killed after they were saved and before their evaluation."""
+        is_missing = all(one[STEP] != iteration.timesteps for one in self.evaluations)
+        if iteration.group.gather(is_missing)[0]:
+            self.on_iteration(iteration)
+
     def on_iteration(self, iteration: "Iteration") -> None:
         if iteration.number % self.interval and not iteration.is_last:
             return
         env = iteration.run.env_id if self.env is None else self.env
-        best_so_far = self.best
         agents = {learner: iteration.agent(learner) for learner in iteration.learners}
         results = [
             evaluate(agent, env, self.episodes, not self.stochastic, iteration.run.seeds[learner])
@@ -76,14 +82,19 @@ class Evaluate(CheckedSettings):
         ]
         own = [(float(result.returns.mean()), float(result.lengths.mean())) for result in results]
         means, lengths = map(list, zip(*(one for part in iteration.group.gather(own) for one in part), strict=True))
+        best = means.index(max(means))
+        if iteration.run_dir is not None and means[best] > self.best and best in agents:
+            agents[best].save(iteration.run_dir / BEST_AGENT)
+        iteration.group.gather(None)  # the best agent is saved before the line that says so
         metrics = {EVALUATION_RETURN: means, EVALUATION_LENGTH: lengths}
         self.evaluations.append({STEP: iteration.timesteps} | metrics)
         iteration.log(metrics)
-        if iteration.run_dir is None:
-            return
-        if iteration.group.is_first:
-            with (iteration.run_dir / EVALUATIONS_FILE).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(self.evaluations[-1]) + "\n")
-        best = means.index(max(means))
-        if means[best] > best_so_far and best in agents:
-            agents[best].save(iteration.run_dir / BEST_AGENT)
+        if iteration.run_dir is not None and iteration.group.is_first:
+            _append(iteration.run_dir / EVALUATIONS_FILE, self.evaluations[-1])
+
+
+def _append(path: Path, record: Record) -> None:
+    """Append a line to a file, and wait until it is on the disk."""
+    with closing(AppendOnlyFile(path)) as file:
+        file.append(f"{json.dumps(record)}\n".encode())
+        file.sync()

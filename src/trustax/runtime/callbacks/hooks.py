@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trustax.runtime.iteration import Iteration
     from trustax.runtime.result import Result
 
-HOOKS = ("on_start", "on_iteration", "on_checkpoint", "on_end")
+HOOKS = ("on_start", "on_resume", "on_iteration", "on_checkpoint", "on_end")
 
 
 class Hooks(Protocol):
@@ -27,6 +27,13 @@ class Hooks(Protocol):
 
     def on_start(self, run: Run, run_dir: Path | None, timesteps: int) -> Any:
         """Called before the first iteration. A resumed run starts at `timesteps`."""
+        ...
+
+    def on_resume(self, iteration: "Iteration") -> Any:
+        """Called after `on_start` with the iteration from which a run resumes.
+
+        The run may have been killed after this iteration was saved and before `on_iteration` was called.
+        """
         ...
 
     def on_iteration(self, iteration: "Iteration") -> Any:
@@ -69,6 +76,9 @@ class Callbacks:
 
     def start(self, run: Run, run_dir: Path | None, timesteps: int) -> None:
         self._call("on_start", run, run_dir, timesteps)
+
+    def resume(self, iteration: "Iteration") -> None:
+        self._call("on_resume", iteration)
 
     def iteration(self, iteration: "Iteration") -> bool:
         """Call every callback, and return whether one of them stops the run."""

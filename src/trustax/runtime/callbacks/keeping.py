@@ -25,3 +25,6 @@ class KeepAgents(CheckedSettings):
         names = iteration.run.learner_names
         for learner in iteration.learners:
             iteration.agent(learner).save(folder / f"seed_{names[learner]}.agent")
+
+    on_resume = on_iteration
+    """The agents of the restored iteration may be missing, or be those of an attempt that had come further."""
