@@ -1,7 +1,7 @@
 """The exception for user errors."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class TrustaxError(Exception):
@@ -70,6 +70,17 @@ NOT_HERE = {
 """What to do instead of a setting of another library that has no counterpart."""
 
 
+def our_name(name: str, known: Collection[str]) -> str:
+    """Our name for a setting of another library, or the name itself.
+
+    >>> our_name("target_kl", ["kl_target"]), our_name("target_kl", ["kl_target", "kl_cost_max_target"])
+    ('kl_target', 'kl_cost_max_target')
+    """
+    if name == "target_kl" and "kl_cost_max_target" in known:  # MCPO reads kl_target in one of its variants only
+        return "kl_cost_max_target"
+    return OTHER_NAMES.get(name, name)
+
+
 def suggestion(name: str, known: Iterable[str], elsewhere: Iterable[str] = (), where: str = "") -> str:
     """A hint for an unknown setting: our name for it, or the function that has it, or similar names.
 
@@ -77,9 +88,7 @@ def suggestion(name: str, known: Iterable[str], elsewhere: Iterable[str] = (), w
     'here it is called horizon, an argument of train'
     """
     known, elsewhere = list(known), set(elsewhere)
-    ours = OTHER_NAMES.get(name, name)
-    if name == "target_kl" and "kl_cost_max_target" in known:  # MCPO reads kl_target in one of its variants only
-        ours = "kl_cost_max_target"
+    ours = our_name(name, known)
     if ours not in known and ours not in elsewhere:
         return NOT_HERE.get(name) or similar_or_all(name, known)
     place = "" if ours in known else where

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import tyro
 
 from trustax.envs.engines import is_known
-from trustax.errors import NOT_HERE, NOTES, OTHER_NAMES, TrustaxError
+from trustax.errors import NOT_HERE, NOTES, TrustaxError, our_name
 
 KINDS: dict[Any, str] = {
     int: "a whole number",
@@ -68,8 +68,8 @@ def hint(option: str, known: Sequence[str], otherwise: str) -> str:
     'here it is called --horizon'
     """
     name = option.lstrip("-").replace("-", "_")
-    ours = OTHER_NAMES.get(name, "")
-    if flag(ours) in known:
+    ours = our_name(name, [one.lstrip("-").replace("-", "_") for one in known])
+    if ours != name and flag(ours) in known:
         return f"here it is called {flag(ours)}" + (f": {NOTES[ours]}" if ours in NOTES else "")
     if name in NOT_HERE:
         return NOT_HERE[name]
