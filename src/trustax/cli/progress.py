@@ -26,7 +26,7 @@ WIDE = 100
 
 
 class OptionalOutput:
-    """A stream whose errors are ignored: a run goes on if nobody reads its output any more, as after `| head`."""
+    """A stream that ignores errors, so that a run continues when its output is closed, as after `| head`."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

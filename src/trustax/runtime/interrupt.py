@@ -33,8 +33,7 @@ class Interrupted(KeyboardInterrupt):
 class InterruptGuard:
     """A context in which the first signal sets `requested` instead of interrupting the program.
 
-    Guards may be left in any order. One that is left while a newer one handles the signals stays behind that one, and
-    passes signals on.
+    Guards may exit in any order. After one has exited, it passes signals on to the handler before it.
     """
 
     def __init__(self) -> None:

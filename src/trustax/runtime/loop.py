@@ -199,7 +199,7 @@ class TrainingLoop:
         return self._iteration(number, saved, series=result.series, old_policy=old_policy)
 
     def restored(self) -> Iteration:
-        """The iteration from which the run resumes, as it was saved."""
+        """The saved iteration from which the run resumes."""
         saved = None if self.run_dir is None else checkpoint_path(self.run_dir, self.timesteps)
         return self._iteration(self.timesteps // self.run.batch_size, saved)
 
