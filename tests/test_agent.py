@@ -13,6 +13,7 @@ from gymnasium import spaces
 import trustax as tx
 from trustax.envs.gymnasium_spaces import spec_of
 from trustax.envs.jax.pendulum import Pendulum
+from trustax.evaluation import evaluate_all
 from trustax.networks import Architecture
 from trustax.storage import pytree as checkpoint
 from trustax.storage.manifest import CheckpointError
@@ -244,6 +245,24 @@ def test_every_episode_of_an_evaluation_counts_once(env: str) -> None:
     result = tx.evaluate(agent, env, num_episodes=5, max_envs=2)
     assert len(result.returns) == 5
     np.testing.assert_array_equal(result.returns, result.lengths)  # CartPole pays 1 a step
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_agents_evaluated_together_have_the_results_of_each_alone(deterministic: bool) -> None:
+    def agents() -> list[tx.Agent]:  # new ones: an agent that samples goes on from its last action
+        result = trained("CartPole-v1", num_seeds=3)
+        return [result.agent(learner) for learner in range(3)]
+
+    # Five environments each, so that two of the three agents play side by side. Gymnasium steps them one by one, so no
+    # result depends on how many there are.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trustax.evaluation.MAX_ENVS", 10)
+        together = evaluate_all(agents(), "gymnasium:CartPole-v1", [7, 8, 7], 6, deterministic, max_envs=5)
+    for agent, seed, result in zip(agents(), [7, 8, 7], together, strict=True):
+        alone = tx.evaluate(agent, "gymnasium:CartPole-v1", 6, deterministic, seed, max_envs=5)
+        np.testing.assert_array_equal(result.returns, alone.returns)
+        np.testing.assert_array_equal(result.lengths, alone.lengths)
+    assert len({tuple(result.returns) for result in together}) > 1
 
 
 def test_an_agent_is_evaluated_on_the_environment_that_trained_it(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
-"""Evaluate an agent: returns of complete episodes, in environments that it is not trained on."""
+"""Evaluate agents: returns of complete episodes, in environments that they are not trained on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,9 +9,12 @@ from trustax.agent import Agent
 from trustax.envs import Environment, make
 from trustax.envs.engines import env_id_of, imports_module, is_known
 from trustax.errors import TrustaxError
+from trustax.types import TimeStep
 
 EVALUATION_SEED = 10_000
 """Added to the seed, so that evaluation does not repeat the first episodes of training."""
+MAX_ENVS = 64
+"""The number of environments that several agents may have together; with more, the agents take turns."""
 
 
 @dataclass(frozen=True)
@@ -48,45 +52,103 @@ def evaluate(
     if not isinstance(agent, Agent):
         raise TrustaxError(f"evaluate takes an agent, such as result.agent(learner=0), not a {type(agent).__name__}")
     env = environment_of_agent(agent) if env is None else env
+    return evaluate_all([agent], env, [seed], num_episodes, deterministic, max_envs, max_episode_steps)[0]
+
+
+def evaluate_all(
+    agents: Sequence[Agent],
+    env: Environment,
+    seeds: Sequence[int],
+    num_episodes: int = 10,
+    deterministic: bool = True,
+    max_envs: int = 16,
+    max_episode_steps: int = 1_000_000,
+) -> list[EvaluationResult]:
+    """Evaluate several agents, each in environments of its own seed, as `evaluate` does.
+
+    They play side by side, so that environments written in JAX are compiled once for all agents and not for each.
+    """
     if num_episodes < 1:
         raise TrustaxError(f"num_episodes must be at least 1, not {num_episodes}")
-    if not 0 <= seed < 2**32:
-        raise TrustaxError(f"seed must be between 0 and 2**32 - 1, not {seed}")
-    name = env_id_of(env)
+    for seed in seeds:
+        if not 0 <= seed < 2**32:
+            raise TrustaxError(f"seed must be between 0 and 2**32 - 1, not {seed}")
     num_envs = min(num_episodes, max_envs)
-    episodes_left = np.array([num_episodes // num_envs + (i < num_episodes % num_envs) for i in range(num_envs)])
-    environment = make(env, [(int(seed) + EVALUATION_SEED) % 2**32], num_envs, compiled=False)
+    size = max(1, MAX_ENVS // num_envs)
+    results = list[EvaluationResult]()
+    for first in range(0, len(agents), size):
+        part = slice(first, first + size)
+        tallies = [_Tally(num_episodes, num_envs, max_episode_steps) for _ in agents[part]]
+        _play(agents[part], env, seeds[part], num_envs, deterministic, tallies)
+        results += [tally.result() for tally in tallies]
+    return results
+
+
+def _play(
+    agents: Sequence[Agent],
+    env: Environment,
+    seeds: Sequence[int],
+    num_envs: int,
+    deterministic: bool,
+    tallies: Sequence["_Tally"],
+) -> None:
+    """Play until the tally of every agent is complete."""
+    environment = make(env, [(int(seed) + EVALUATION_SEED) % 2**32 for seed in seeds], num_envs, compiled=False)
     try:
-        agent.require_fit(environment.spec, name)
-        observation = environment.reset()[0]
-        episode_return, length, ended = np.zeros(num_envs), np.zeros(num_envs, int), np.zeros(num_envs, bool)
-        finished: list[tuple[float, int, bool | None]] = []
-        while episodes_left.any():
-            action, _ = agent.predict(observation, deterministic=deterministic)
-            timestep = environment.step(action[None])
-            observation = timestep.observation[0]
-            reward = timestep.reward if timestep.raw_reward is None else timestep.raw_reward
-            episode_return = episode_return + reward[0]
-            length = length + ~ended
-            if length.max() > max_episode_steps:
-                raise TrustaxError(
-                    f"an episode has not ended after {max_episode_steps:,} steps; give the environment a time limit "
-                    "(gymnasium.wrappers.TimeLimit), or raise max_episode_steps"
-                )
-            ended = (timestep.terminated | timestep.truncated)[0]
-            game_over = ended if timestep.game_over is None else timestep.game_over[0]
-            for i in np.flatnonzero(game_over):
-                if episodes_left[i]:
-                    success = None if timestep.success is None else bool(timestep.success[0, i])
-                    finished.append((float(episode_return[i]), int(length[i]), success))
-                    episodes_left[i] -= 1
-                episode_return[i], length[i] = 0.0, 0
+        for agent in agents:
+            agent.require_fit(environment.spec, env_id_of(env))
+        observations = environment.reset()
+        while not all(tally.is_complete for tally in tallies):
+            pairs = zip(agents, observations, strict=True)
+            actions = [agent.predict(observation, deterministic=deterministic)[0] for agent, observation in pairs]
+            timestep = environment.step(np.stack(actions))
+            observations = timestep.observation
+            for number, tally in enumerate(tallies):
+                tally.add(TimeStep(*(None if field is None else field[number] for field in timestep)))
     finally:
         environment.close()
-    returns, lengths, successes = zip(*finished, strict=True)
-    # Some environments report success only when it is true.
-    reported = any(success is not None for success in successes)
-    return EvaluationResult(np.array(returns), np.array(lengths), np.array(successes, bool) if reported else None)
+
+
+class _Tally:
+    """The episodes of one agent. Each of its environments plays a fixed number of them."""
+
+    def __init__(self, num_episodes: int, num_envs: int, max_episode_steps: int) -> None:
+        self._episodes_left = np.array(
+            [num_episodes // num_envs + (i < num_episodes % num_envs) for i in range(num_envs)]
+        )
+        self._max_episode_steps = max_episode_steps
+        self._return = np.zeros(num_envs)
+        self._length = np.zeros(num_envs, int)
+        self._ended = np.zeros(num_envs, bool)
+        self._finished: list[tuple[float, int, bool | None]] = []
+
+    @property
+    def is_complete(self) -> bool:
+        return not self._episodes_left.any()
+
+    def add(self, timestep: TimeStep) -> None:
+        """Count one step of all environments; a step that only resets an environment has no reward and no length."""
+        self._return += timestep.reward if timestep.raw_reward is None else timestep.raw_reward
+        self._length += ~self._ended
+        if self._length.max() > self._max_episode_steps and not self.is_complete:
+            raise TrustaxError(
+                f"an episode has not ended after {self._max_episode_steps:,} steps; give the environment a time limit "
+                "(gymnasium.wrappers.TimeLimit), or raise max_episode_steps"
+            )
+        self._ended = timestep.terminated | timestep.truncated
+        game_over = self._ended if timestep.game_over is None else timestep.game_over
+        for i in np.flatnonzero(game_over):
+            if self._episodes_left[i]:
+                success = None if timestep.success is None else bool(timestep.success[i])
+                self._finished.append((float(self._return[i]), int(self._length[i]), success))
+                self._episodes_left[i] -= 1
+            self._return[i], self._length[i] = 0.0, 0
+
+    def result(self) -> EvaluationResult:
+        returns, lengths, successes = zip(*self._finished, strict=True)
+        # Some environments report success only when it is true.
+        reported = any(success is not None for success in successes)
+        return EvaluationResult(np.array(returns), np.array(lengths), np.array(successes, bool) if reported else None)
 
 
 def environment_of_agent(agent: Agent) -> str:

@@ -14,7 +14,7 @@ from trustax.cli.optional import OptionalFloat, OptionalPath, OptionalStr
 from trustax.envs.check import check, report
 from trustax.envs.engines import imports_module
 from trustax.errors import TrustaxError
-from trustax.evaluation import environment_of_agent, evaluate
+from trustax.evaluation import environment_of_agent, evaluate, evaluate_all
 from trustax.plotting.labels import run_labels
 from trustax.plotting.record import record
 from trustax.run import RUN_FILE, Run, read_run
@@ -54,9 +54,10 @@ class Evaluate:
         headings = ["learner", "seed", *values, "return", "± std", "length"]
         table = Table(*headings)
         means = []
-        for learner, seed in enumerate(run.seeds):
-            agent = load(folder, learner)
-            result = evaluate(agent, env_id, self.num_episodes, not self.stochastic, self.seed)
+        agents = [load(folder, learner) for learner in range(run.num_seeds)]
+        seeds = [self.seed] * run.num_seeds
+        results = evaluate_all(agents, env_id, seeds, self.num_episodes, not self.stochastic)
+        for learner, (seed, result) in enumerate(zip(run.seeds, results, strict=True)):
             means.append(result.returns.mean())
             cells = [str(learner), str(seed), *(f"{each[learner]:g}" for each in values.values())]
             cells += [f"{result.returns.mean():.2f}", f"{result.returns.std():.2f}", f"{result.lengths.mean():.0f}"]

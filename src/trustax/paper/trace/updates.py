@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from trustax.agent import Agent
 from trustax.algorithms.mcpo import MCPO
-from trustax.evaluation import evaluate
+from trustax.evaluation import evaluate_all
 from trustax.networks import Policy
 from trustax.run import Run
 from trustax.runtime.state import RunState
@@ -63,9 +63,9 @@ def play_episodes(
     a half-trained policy would go in circles if it always took the most likely action.
     """
     statistics = iteration.state.observer.observation_statistics
-    returns = []
+    agents = []
     for index, seed in enumerate(run.seeds):
         one, own_statistics = jax.tree.map(lambda x, index=index: x[index], (policy, statistics))
-        agent = Agent(one, own_statistics, seed=seed)
-        returns.append(evaluate(agent, run.env_id, num_episodes, deterministic=False, seed=seed).returns)
-    return np.stack(returns)
+        agents.append(Agent(one, own_statistics, seed=seed))
+    results = evaluate_all(agents, run.env_id, run.seeds, num_episodes, deterministic=False)
+    return np.stack([result.returns for result in results])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from trustax.envs import Environment
 from trustax.envs.engines import is_known
 from trustax.errors import TrustaxError
-from trustax.evaluation import evaluate
+from trustax.evaluation import evaluate_all
 from trustax.ops.metrics import EVALUATION_LENGTH, EVALUATION_RETURN, STEP, Record, finite_values
 from trustax.run import Run
 from trustax.settings import CheckedSettings, setting
@@ -76,10 +76,8 @@ class Evaluate(CheckedSettings):
             return
         env = iteration.run.env_id if self.env is None else self.env
         agents = {learner: iteration.agent(learner) for learner in iteration.learners}
-        results = [
-            evaluate(agent, env, self.episodes, not self.stochastic, iteration.run.seeds[learner])
-            for learner, agent in agents.items()
-        ]
+        seeds = [iteration.run.seeds[learner] for learner in agents]
+        results = evaluate_all(list(agents.values()), env, seeds, self.episodes, not self.stochastic)
         own = [(float(result.returns.mean()), float(result.lengths.mean())) for result in results]
         means, lengths = map(list, zip(*(one for part in iteration.group.gather(own) for one in part), strict=True))
         best = means.index(max(means))
