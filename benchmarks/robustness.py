@@ -33,7 +33,7 @@ METHODS = (
     "KL Fixed β=1",
     "KL Adaptive d=0.01",
     "MDPO β₀=0.5",
-    "VMPO α₀=1",
+    "VMPO α₀=1 sum",
     "TRGPPO",
     "Mean ψ N=10",
 )

@@ -191,7 +191,7 @@ def test_a_task_has_one_panel_per_family_with_the_papers_final_values() -> None:
     assert (name, others) == ("pendulum", [])
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     families = ["KL Adaptive", "KL Fixed", "PPO", "MDPO", "VMPO", "MCPO", "MCPO default", "MCPO literal"]
-    assert titles == [*families, "VMPO mean", "KL Fixed k2", "KL Adaptive k2", "MDPO k2"]
+    assert titles == [*families, "VMPO sum", "KL Fixed k2", "KL Adaptive k2", "MDPO k2"]
     ppo = panel(figure, "PPO")
     expected = {outcome.method: outcome for outcome in outcomes}["PPO ε=0.2"]
     drawn = [line.get_ydata() for line in ppo.lines]

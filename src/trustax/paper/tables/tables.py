@@ -206,7 +206,7 @@ def _notes(name: str, has_aggregates: bool) -> list[str]:
     if name in ("table-1", "table-1-full", "table-2"):
         notes.append("Best window: the highest mean of 100 training episodes; the paper does not say which it reports.")
     if name in ("table-1", "table-1-full"):
-        notes.append("Baselines have the exact KL, and V-MPO sums its policy loss; rows named k2 and mean do not.")
+        notes.append("Baselines have the exact KL, and V-MPO averages its policy loss; rows named k2 and sum do not.")
         notes.append("What the paper leaves open about MCPO, and what we chose: docs/fidelity.md.")
     notes.append("short: fewer steps than in the paper (see the heading).")
     rows = "rows" if name == "ablation-default" else "paper's methods"
