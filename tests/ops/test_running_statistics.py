@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trustax.ops.running_statistics import LIMIT, RunningStatistics
+from trustax.ops.running_statistics import LIMIT, MEMORY, RunningStatistics
 
 update = jax.jit(RunningStatistics.update)
 
@@ -67,6 +67,22 @@ def test_the_initial_statistics_count_as_one_ten_thousandth_of_a_sample() -> Non
     np.testing.assert_allclose(one.mean, np.array([3, -4]) / 1.0001, rtol=1e-5)
     expected = (1e-4 + np.array([9, 16]) * 1e-4 / 1.0001) / 1.0001
     np.testing.assert_allclose(one.variance, expected, rtol=1e-5)
+
+
+def test_very_long_runs_keep_the_variance() -> None:
+    """float32 cannot count beyond 2²⁴: unless old samples lose their weight, every new one adds to the variance."""
+
+    @jax.jit
+    def alternate(statistics: RunningStatistics) -> RunningStatistics:
+        def step(statistics: RunningStatistics, sign: jax.Array) -> tuple[RunningStatistics, None]:
+            return statistics.update(sign[None], jnp.ones(1)), None
+
+        return jax.lax.scan(step, statistics, jnp.tile(jnp.array([5.0, -5.0]), 1_000_000))[0]
+
+    final = alternate(RunningStatistics(jnp.zeros(()), jnp.array(25.0), jnp.array(2.0**24)))
+    np.testing.assert_allclose(final.variance, 25.0, rtol=1e-3)
+    np.testing.assert_allclose(final.mean, 0.0, atol=1e-3)
+    assert float(final.count) == MEMORY
 
 
 def test_an_update_without_rows_changes_nothing() -> None:

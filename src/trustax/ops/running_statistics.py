@@ -1,7 +1,8 @@
 """Running statistics of observations and returns, as in Stable-Baselines3's `VecNormalize`.
 
-They are part of the run state, so checkpoints include them. Sums are float32: after about 1e8 samples, further samples
-change the statistics no more than rounding does. By then the statistics should have converged.
+They are part of the run state, so checkpoints include them. Numbers are float32, which cannot count beyond 2²⁴, so the
+statistics are moving averages from `MEMORY` updates on: a sample that is this much older than another one has 1/e of
+its weight.
 """
 
 import equinox as eqx
@@ -12,6 +13,8 @@ from trustax.ops.transforms import sum_over_devices
 
 LIMIT = 10.0
 """Normalized observations and rewards are clipped to ±LIMIT."""
+MEMORY = 2**20
+"""The largest number of updates that the statistics average over with equal weights."""
 
 
 class RunningStatistics(eqx.Module):
@@ -28,14 +31,20 @@ class RunningStatistics(eqx.Module):
     def update(self, samples: Float[Array, " env *shape"], weight: Float[Array, " env"]) -> "RunningStatistics":
         """Merge in the rows of `samples` whose weight is 1, after Chan et al. (1983)."""
         rows = jnp.expand_dims(weight, tuple(range(1, samples.ndim)))
-        batch_count, batch_sum = sum_over_devices((jnp.sum(weight), jnp.sum(rows * samples, axis=0)))
-        batch_mean = batch_sum / jnp.maximum(batch_count, 1.0)
+        sums = jnp.sum(weight), jnp.sum(rows * samples, axis=0), jnp.array(weight.size, jnp.float32)
+        batch_count, batch_sum, batch_size = sum_over_devices(sums)
+        divisor = jnp.maximum(batch_count, 1.0)
+        batch_mean = batch_sum / divisor
         batch_squares = sum_over_devices(jnp.sum(rows * (samples - batch_mean[None]) ** 2, axis=0))
         total = self.count + batch_count
+        old, new = self.count / total, batch_count / total
         shift = batch_mean - self.mean
-        mean = self.mean + shift * (batch_count / total)
-        squares = self.variance * self.count + batch_squares + shift**2 * (self.count * batch_count / total)
-        return RunningStatistics(mean, squares / total, total)
+        # old + new is 1 only up to rounding. As a change of the old variance, that error does not add up over updates.
+        spread = batch_squares / divisor + old * shift**2
+        variance = jnp.where(
+            old < 0.5, old * self.variance + new * spread, self.variance + new * (spread - self.variance)
+        )
+        return RunningStatistics(self.mean + new * shift, variance, jnp.minimum(total, MEMORY * batch_size))
 
     def standardize(self, samples: Float[Array, " env *shape"]) -> Float[Array, " env *shape"]:
         """clip((x - mean) / std)"""
