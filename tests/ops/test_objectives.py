@@ -199,7 +199,16 @@ def test_explained_variance_of_perfect_constant_and_hopeless_critics() -> None:
     close(explained_variance(target + 5, target, one), 1.0)
     close(explained_variance(one, target, one), 0.0)
     close(explained_variance(-target, target, one), -3.0)
-    assert np.isfinite(explained_variance(target, one, one))
+    close(explained_variance(target, one, one), 0.0)  # no variance to explain
+
+
+def test_explained_variance_does_not_depend_on_the_scale() -> None:
+    value, target = jnp.array([1.0, 3.0, -2.0, 0.5]), jnp.array([-1.0, 2.0, 1.0, 4.0])
+    one = jnp.ones(4)
+    expected = explained_variance(value, target, one)
+    assert expected < 0
+    close(explained_variance(1e-6 * value, 1e-6 * target, one), expected)
+    close(explained_variance(value, target, jnp.zeros(4)), 0.0)
 
 
 @pytest.mark.parametrize(

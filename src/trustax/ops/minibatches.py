@@ -11,8 +11,8 @@ from trustax.ops.metrics import MetricRow
 from trustax.ops.transforms import device_key, unroll_steps
 from trustax.types import Metrics
 
-LARGEST_SORTED = 2**20
-"""Larger permutations would have fewer than 12 random bits."""
+LARGEST_SORTED = 2**18
+"""Larger permutations would have fewer than 14 random bits, so that more than 16 rows have the same ones."""
 Carry = TypeVar("Carry")
 Batch = TypeVar("Batch")
 

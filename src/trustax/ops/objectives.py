@@ -107,11 +107,12 @@ def clipped_value_error(value: Samples, old_value: Samples, target: Samples, cli
 
 
 def explained_variance(value: Samples, target: Samples, weight: Samples) -> Scalar:
-    """1 - Var[G - V] / Var[G]: 1 for a perfect critic, 0 for one no better than a constant."""
-    error = target - value
+    """1 - Var[G - V] / Var[G]: 1 for a perfect critic, 0 for one no better than a constant, or if G is constant."""
+    error, mean = target - value, expectation(target, weight)
     residual = expectation((error - expectation(error, weight)) ** 2, weight)
-    total = expectation((target - expectation(target, weight)) ** 2, weight)
-    return 1 - residual / jnp.maximum(total, 1e-8)
+    total = expectation((target - mean) ** 2, weight)
+    varies = total > 1e-12 * mean**2  # more than float32 rounds
+    return jnp.where(varies, 1 - residual / jnp.where(varies, total, 1.0), 0.0)
 
 
 def adapt_kl_cost(kl_cost: Scalar, kl: Scalar, kl_target: Scalar | float) -> Scalar:
