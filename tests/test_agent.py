@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import jax
@@ -247,19 +247,36 @@ def test_every_episode_of_an_evaluation_counts_once(env: str) -> None:
     np.testing.assert_array_equal(result.returns, result.lengths)  # CartPole pays 1 a step
 
 
+class Corridor:
+    """Walk left or right until an end of the corridor. All numbers are whole, so that nothing rounds."""
+
+    spec: ClassVar[tx.EnvSpec] = tx.EnvSpec((2,), tx.DiscreteActions(2))
+    time_limit: ClassVar[int | None] = 30
+
+    def reset(self, key: Any) -> Any:
+        return jax.random.randint(key, (2,), -3, 4)
+
+    def step(self, state: Any, action: Any) -> Any:
+        state = state.at[0].add(2 * action - 1)
+        return state, state[1].astype(float), abs(state[0]) > 3
+
+    def observe(self, state: Any) -> Any:
+        return state.astype(float)
+
+
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_agents_evaluated_together_have_the_results_of_each_alone(deterministic: bool) -> None:
+@pytest.mark.parametrize("env", [Corridor(), "gymnasium:CartPole-v1"], ids=["JAX", "Gymnasium"])
+def test_agents_evaluated_together_have_the_results_of_each_alone(env: Any, deterministic: bool) -> None:
     def agents() -> list[tx.Agent]:  # new ones: an agent that samples goes on from its last action
-        result = trained("CartPole-v1", num_seeds=3)
+        result = trained(env, num_seeds=3)
         return [result.agent(learner) for learner in range(3)]
 
-    # Five environments each, so that two of the three agents play side by side. Gymnasium steps them one by one, so no
-    # result depends on how many there are.
+    # Five environments each, so that two of the three agents play side by side.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trustax.evaluation.MAX_ENVS", 10)
-        together = evaluate_all(agents(), "gymnasium:CartPole-v1", [7, 8, 7], 6, deterministic, max_envs=5)
+        together = evaluate_all(agents(), env, [7, 8, 7], 6, deterministic, max_envs=5)
     for agent, seed, result in zip(agents(), [7, 8, 7], together, strict=True):
-        alone = tx.evaluate(agent, "gymnasium:CartPole-v1", 6, deterministic, seed, max_envs=5)
+        alone = tx.evaluate(agent, env, 6, deterministic, seed, max_envs=5)
         np.testing.assert_array_equal(result.returns, alone.returns)
         np.testing.assert_array_equal(result.lengths, alone.lengths)
     assert len({tuple(result.returns) for result in together}) > 1
@@ -288,6 +305,8 @@ def test_an_evaluation_says_what_it_takes_and_ends(tmp_path: Path) -> None:
         tx.TrustaxError, match=r"evaluate takes an agent, such as result.agent\(learner=0\), not a Result"
     ):
         tx.evaluate(result)  # type: ignore[arg-type]
+    with pytest.raises(tx.TrustaxError, match="no argument 'n_eval_episodes'; here it is called num_episodes"):
+        tx.evaluate(result.agent(), n_eval_episodes=3)
     with pytest.raises(
         tx.TrustaxError, match="an episode has not ended after 5 steps; give the environment a time limit"
     ):

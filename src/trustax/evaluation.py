@@ -2,19 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from trustax.agent import Agent
 from trustax.envs import Environment, make
-from trustax.envs.engines import env_id_of, imports_module, is_known
-from trustax.errors import TrustaxError
+from trustax.envs.engines import env_id_of, imports_module, is_known, is_written_in_jax
+from trustax.errors import TrustaxError, refuse_unknown
 from trustax.types import TimeStep
 
 EVALUATION_SEED = 10_000
 """Added to the seed, so that evaluation does not repeat the first episodes of training."""
 MAX_ENVS = 64
-"""The number of environments that several agents may have together; with more, the agents take turns."""
+"""The number of environments in JAX that several agents may have together; with more, the agents take turns."""
+
+ARGUMENTS = ("env", "num_episodes", "deterministic", "seed", "max_envs", "max_episode_steps")
+"""The arguments of `evaluate` after the agent."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ def evaluate(
     seed: int = 0,
     max_envs: int = 16,
     max_episode_steps: int = 1_000_000,
+    **unknown: Any,
 ) -> EvaluationResult:
     """Run complete episodes and return their returns and lengths.
 
@@ -49,6 +54,7 @@ def evaluate(
     Every environment runs a fixed number of episodes: taking those that finish first would favor short ones. An episode
     of more than `max_episode_steps` is an error: without a time limit, it may never end.
     """
+    refuse_unknown("evaluate", unknown, ARGUMENTS)
     if not isinstance(agent, Agent):
         raise TrustaxError(f"evaluate takes an agent, such as result.agent(learner=0), not a {type(agent).__name__}")
     env = environment_of_agent(agent) if env is None else env
@@ -66,7 +72,8 @@ def evaluate_all(
 ) -> list[EvaluationResult]:
     """Evaluate several agents, each in environments of its own seed, as `evaluate` does.
 
-    They play side by side, so that environments written in JAX are compiled once for all agents and not for each.
+    In environments written in JAX they play side by side, so that these are compiled once for all agents and not for
+    each. In others they play one after another, since side by side all would step until the last one has ended.
     """
     if num_episodes < 1:
         raise TrustaxError(f"num_episodes must be at least 1, not {num_episodes}")
@@ -74,7 +81,7 @@ def evaluate_all(
         if not 0 <= seed < 2**32:
             raise TrustaxError(f"seed must be between 0 and 2**32 - 1, not {seed}")
     num_envs = min(num_episodes, max_envs)
-    size = max(1, MAX_ENVS // num_envs)
+    size = max(1, MAX_ENVS // num_envs) if is_written_in_jax(env) else 1
     results = list[EvaluationResult]()
     for first in range(0, len(agents), size):
         part = slice(first, first + size)
@@ -98,13 +105,17 @@ def _play(
         for agent in agents:
             agent.require_fit(environment.spec, env_id_of(env))
         observations = environment.reset()
+        actions = [
+            agent.predict(own, deterministic=deterministic)[0] for agent, own in zip(agents, observations, strict=True)
+        ]
         while not all(tally.is_complete for tally in tallies):
-            pairs = zip(agents, observations, strict=True)
-            actions = [agent.predict(observation, deterministic=deterministic)[0] for agent, observation in pairs]
             timestep = environment.step(np.stack(actions))
             observations = timestep.observation
-            for number, tally in enumerate(tallies):
+            for number, (agent, tally) in enumerate(zip(agents, tallies, strict=True)):
+                if tally.is_complete:
+                    continue  # its environments step on with its last actions
                 tally.add(TimeStep(*(None if field is None else field[number] for field in timestep)))
+                actions[number], _ = agent.predict(observations[number], deterministic=deterministic)
     finally:
         environment.close()
 
@@ -130,7 +141,7 @@ class _Tally:
         """Count one step of all environments; a step that only resets an environment has no reward and no length."""
         self._return += timestep.reward if timestep.raw_reward is None else timestep.raw_reward
         self._length += ~self._ended
-        if self._length.max() > self._max_episode_steps and not self.is_complete:
+        if self._length.max() > self._max_episode_steps:
             raise TrustaxError(
                 f"an episode has not ended after {self._max_episode_steps:,} steps; give the environment a time limit "
                 "(gymnasium.wrappers.TimeLimit), or raise max_episode_steps"

@@ -108,6 +108,15 @@ def resumes_exactly(env: Environment) -> bool:
     return resolve(env)[0].resumable
 
 
+def is_written_in_jax(env: Environment) -> bool:
+    """Whether an environment is compiled each time that it is made.
+
+    >>> is_written_in_jax("CartPole-v1"), is_written_in_jax("gymnasium:CartPole-v1")
+    (True, False)
+    """
+    return resolve(env)[0] in (NATIVE, GYMNAX)
+
+
 def is_known(env_id: str) -> bool:
     """Whether `make` accepts the id; the run of a user's own object only has the object's name.
 
@@ -187,6 +196,12 @@ def resolve(env: Environment) -> tuple[Engine, Any]:
             "training needs several copies of an environment, so pass a function that makes one, for example "
             f"lambda: {made}, not the environment itself"
         )
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        made = "lambda: gymnasium.make(id)" if env.spec is None else repr(env.spec.id)
+        raise TrustaxError(
+            f"an environment must be a single one, which training copies num_envs times; pass {made}, not a vector "
+            "environment"
+        )
     name = type(env).__name__
     missing = [member for member in ("spec", "time_limit", "reset", "step", "observe") if not hasattr(env, member)]
     if len(missing) < 3:
@@ -203,6 +218,11 @@ def _resolve_id(env: str) -> tuple[Engine, str]:
     engine = ENGINES.get(prefix)
     if engine is None and rest and _is_module(prefix):
         return GYMNASIUM, env
+    if engine is None and rest and prefix.partition(".")[0].isidentifier():
+        raise TrustaxError(
+            f"{env!r}: there is no engine and no module {prefix!r}; the engines are {', '.join(ENGINES)}, and a module "
+            "of this folder is found with PYTHONPATH=."
+        )
     if engine is None or not rest:
         raise TrustaxError(
             f"{env!r} must be an id, an engine and an id, like 'gymnasium:Pendulum-v1', or a module and an id that it "
