@@ -391,7 +391,7 @@ def test_ctrl_c_while_compiling_stops_before_the_first_iteration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("trustax.runtime.train_step.TrainStep.compile", interrupted)
-    with pytest.raises(tx.Interrupted, match="stopped after 0 steps; 0 are saved; resume with: trustax resume"):
+    with pytest.raises(tx.Interrupted, match="stopped before the first iteration was complete; start again with"):
         tx.train(small(), "CartPole-v1", run_dir=tmp_path / "run", **SMALL)
     assert "press Ctrl-C again to quit now" in capfd.readouterr().err
 

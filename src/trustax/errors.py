@@ -52,8 +52,14 @@ OTHER_NAMES = {
     "verbose": "quiet",
     "callback": "callbacks",
     "env_id": "env",
+    "n_eval_episodes": "num_episodes",
+    "eval_freq": "interval",
+    "save_freq": "every",
+    "reward_threshold": "value",
 }
 """Names from Stable-Baselines3 and CleanRL, with our names for them."""
+PREFERRED = {"target_kl": "kl_cost_max_target", "n_eval_episodes": "episodes"}
+"""Our names for them where they are known: MCPO reads `kl_target` in one of its variants only."""
 NOTES = {
     "num_minibatches": "a minibatch holds num_envs * horizon / num_minibatches samples",
     "value_cost": "Stable-Baselines3's 0.5 is 1.0 here, because the loss has a factor 1/2 (not with ACKTR)",
@@ -76,9 +82,8 @@ def our_name(name: str, known: Collection[str]) -> str:
     >>> our_name("target_kl", ["kl_target"]), our_name("target_kl", ["kl_target", "kl_cost_max_target"])
     ('kl_target', 'kl_cost_max_target')
     """
-    if name == "target_kl" and "kl_cost_max_target" in known:  # MCPO reads kl_target in one of its variants only
-        return "kl_cost_max_target"
-    return OTHER_NAMES.get(name, name)
+    preferred = PREFERRED.get(name, name)
+    return preferred if preferred in known else OTHER_NAMES.get(name, name)
 
 
 def suggestion(name: str, known: Iterable[str], elsewhere: Iterable[str] = (), where: str = "") -> str:

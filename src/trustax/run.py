@@ -122,6 +122,15 @@ class Run(Generic[SomeAlgorithm]):
                 f"{self.batch_size} samples; use fewer minibatches or a longer horizon"
             )
 
+    def require_one_iteration(self) -> None:
+        """Refuse an iteration that is longer than the run: a horizon given by mistake may take hours."""
+        if self.total_timesteps < self.batch_size:
+            raise TrustaxError(
+                f"total_timesteps is {self.total_timesteps:,}, but one iteration has num_envs * horizon = "
+                f"{self.num_envs:,} * {self.horizon:,} = {self.batch_size:,} steps; lower horizon, or raise "
+                "total_timesteps to at least that"
+            )
+
     @property
     def batch_size(self) -> int:
         """Environment steps per learner in one iteration."""

@@ -22,6 +22,7 @@ from trustax.runtime.iteration import Iteration
 from trustax.runtime.loop import TrainingLoop
 from trustax.runtime.result import Result
 from trustax.runtime.state import is_deleted
+from trustax.settings.checked import settings_of_class
 from trustax.storage.journal import read_records
 from trustax.storage.loggers import Logger
 from trustax.storage.object_store import copy_to_store, is_url
@@ -190,6 +191,7 @@ def iterations(
     num_workers: int = 0,
     worker_timeout: float = 60.0,
     restart_workers: bool = False,
+    **unknown: Any,
 ) -> Generator[Iteration]:
     """Train a `Run` and yield every iteration.
 
@@ -203,6 +205,8 @@ def iterations(
     >>> [iteration.timesteps for iteration in iterations(run)]
     [512, 1024]
     """
+    known = ["env", "traced", *(name for name in OPTIONS if name not in ("callbacks", "distributed"))]
+    refuse_unknown("iterations", unknown, known, settings_of_class(Run), "a setting of the Run")
     loop = TrainingLoop(
         run,
         env,
@@ -235,7 +239,7 @@ def _make_run(
 ) -> Run:
     if isinstance(algorithm, str):
         algorithm = ALGORITHMS.find(algorithm)()
-    own = [] if isinstance(algorithm, Run) else getattr(algorithm, "__dataclass_fields__", [])
+    own = [] if isinstance(algorithm, Run) else settings_of_class(type(algorithm))
     refuse_unknown("train", unknown, ["env", *settings, *OPTIONS], own, "a setting of the algorithm")
     if isinstance(algorithm, Run):
         changed = [name for name, value in settings.items() if value != getattr(Run, name)]

@@ -1,5 +1,6 @@
 """The command line as a user meets it: what it prints, where it writes, how it refuses."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,13 +14,16 @@ import trustax
 from tests.envs.test_check import OutOfBounds
 from trustax.algorithms import BUILTIN, PPO
 from trustax.cli import names
+from trustax.cli.commands import Plot
 from trustax.cli.main import main
 from trustax.cli.methods import method_named
 from trustax.cli.parsing import _in_one_line
 from trustax.cli.training import _new_folder
+from trustax.ops.metrics import RETURN, STEP
 from trustax.paper.reproduce.reproduce import NAMES
 from trustax.paper.tasks import TASKS
-from trustax.run import Run
+from trustax.run import Run, write_run
+from trustax.storage.journal import METRICS_FILE
 
 QUICK = "--num-envs 2 --horizon 64 --total-timesteps 300 --num-minibatches 4 --num-epochs 1 --hidden-sizes 8 --quiet"
 
@@ -149,6 +153,7 @@ def test_every_public_name_can_be_imported_lazily() -> None:
     [
         ("tran", "there is no command 'tran'; did you mean train?"),
         ("train mcpoo", "there is no method 'mcpoo'; did you mean mcpo?"),
+        ("train sac", "mean-psi; a configuration of the paper has its name there, such as 'KL Fixed β=0.1'"),
         ("train mcpo", "--env-id is missing"),
         ("train mcpo --task hoper", "the paper has no task 'hoper'; did you mean hopper"),
         (
@@ -164,6 +169,13 @@ def test_every_public_name_can_be_imported_lazily() -> None:
             "sweep mcpo --env-id CartPole-v1 --memory-sise 3 4",
             "unknown option '--memory-sise'; did you mean --memory-size?",
         ),
+        ("sweep ppo --env-id CartPole-v1 --run-dir x", "'--run-dir'; trustax sweep has --folder for all its runs"),
+        ("tune ppo --env-id CartPole-v1 --tune clip_range:0.1..0.4 --quiet", "redirect the output of trustax tune"),
+        ("sweep ppo --env-id CartPole-v1 --total-timesteps 5000", "steps; lower horizon, or raise total_timesteps to"),
+        (
+            "tune ppo --env-id CartPole-v1 --tune horizon:128..3000 --total-timesteps 10000",
+            "cannot be tuned like this: total_timesteps is 10,000, but one iteration has",
+        ),
         ("sweep ppo --env-id CartPole-v1 --num-seeds 1 2", "--num-seeds must have one value in a sweep, not 2"),
         ("sweep ppo --env-id CartPole-v1 --folder s4://bucket/x", "cannot be opened: Protocol not known: s4"),
         ("tune ppo --env-id CartPole-v1 --tune clip_range:0.1..0.4 --folder s3://b/x", "not an object store"),
@@ -177,6 +189,9 @@ def test_every_public_name_can_be_imported_lazily() -> None:
         ("train ppo --env-id Pendulum-v1 --hidden-sizes a 8", "--hidden-sizes must be whole numbers, not 'a 8'"),
         ("train mcpo --env-id CartPole-v1 --kl-cost-rule free", "adaptive or fixed, not 'free'"),
         ("train mcpo --env-id CartPole-v1 --num-seeds 0", "--num-seeds must be at least 1, not 0"),
+        ("train ppo --env-id nomodule:Foo-v0", "there is no engine and no module 'nomodule'; the engines are native"),
+        ("train ppo --env-id CartPole-v1 --callbacks stop-at-return", "needs a value for value; write stop-at-return:"),
+        ("train ppo --env-id CartPole-v1 --callbacks evaluate:interval=0", "callback evaluate: interval must be"),
         ("train mcpo --env-id CartPool-v1", "there is no environment 'CartPool-v1'; did you mean CartPole-v1"),
         ("train mcpo --env-id CartPole-v1 --kl-cost-min 20", "--kl-cost-min must not be above --kl-cost-max"),
         ("train mcpo --env-id gymnasium:MountainCar-v0 --run-dir /proc/run", "/proc/run cannot be written"),
@@ -197,6 +212,61 @@ def test_a_mistake_gets_a_one_line_error(arguments: str, message: str, capsys: p
     assert message in err
     assert len(err.strip().splitlines()) == 1
     assert err.startswith("trustax: ")
+
+
+def test_ctrl_c_is_not_lost_in_a_callback_of_the_garbage_collector() -> None:
+    script = """
+import gc, os, signal, sys, time
+from trustax.cli import main as cli
+def interrupt(phase, info):
+    gc.callbacks.remove(interrupt)
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000):  # Python handles the signal here, and drops the exception
+        pass
+def dispatch(arguments):
+    gc.callbacks.append(interrupt)
+    gc.collect()
+    time.sleep(60)
+cli._dispatch = dispatch
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stderr) == (130, "trustax: interrupted\n")
+
+
+def test_a_warning_of_trustax_is_one_line(tmp_path: Path) -> None:
+    arguments = "train ppo --env-id CartPole-v1 --total-timesteps 128 --horizon 32 --num-minibatches 4 --quiet"
+    script = f"""
+import trustax as tx
+from trustax.cli import main as cli
+class Broken:
+    def start(self, run, run_dir, resume_at): raise OSError("the server is gone")
+    def log(self, record): pass
+    def close(self): pass
+tx.register_logger("broken", Broken)
+import sys
+sys.argv = ["trustax", *"{arguments} --loggers broken --run-dir {tmp_path / "run"}".split()]
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "trustax: Broken failed and is now disabled: the server is gone\n"
+
+
+def test_runs_of_a_sweep_are_plotted_by_setting(tmp_path: Path) -> None:
+    rate = (1e-4, 1e-4, 1e-3, 1e-3)
+    run = Run(algorithm=PPO(learning_rate=rate), env_id="A", num_seeds=4, repeat_seeds=2)
+    write_run(run, tmp_path / "sweep")
+    (tmp_path / "sweep" / METRICS_FILE).write_text(json.dumps({STEP: 8, RETURN: [1.0, 3.0, 10.0, 30.0]}) + "\n")
+    plot = Plot(run_dirs=(str(tmp_path / "sweep"),), output=tmp_path / "curves.png")
+    with pytest.MonkeyPatch.context() as patch:
+        seen: dict[str, Any] = {}
+        patch.setattr("trustax.plotting.curves.plot_curves", lambda curves, *_, **__: seen.update(curves))
+        plot()
+    assert {label: records[0][RETURN] for label, records in seen.items()} == {
+        "ppo learning_rate=0.0001": [1.0, 3.0],
+        "ppo learning_rate=0.001": [10.0, 30.0],
+    }
 
 
 def test_the_message_of_the_parser_is_found_with_and_without_a_frame() -> None:

@@ -100,7 +100,7 @@ def test_any_name_is_shown_literally(tmp_path: Path) -> None:
         figure.savefig(tmp_path / "curve.png")
     shown = [text.get_text() for text in figure.legends[0].get_texts()]
     assert shown[:3] == names[:3]
-    assert shown[3].startswith("…")
+    assert shown[3].startswith("runs/long…")
     assert shown[3].endswith("seed0")
 
 

@@ -320,6 +320,15 @@ def test_stopping_without_progress_uses_every_record_once(plain: tx.Result) -> N
 def test_callbacks_have_names_on_the_command_line() -> None:
     assert callback_from_text("evaluate:interval=5,episodes=3") == tx.Evaluate(interval=5, episodes=3)
     assert callback_from_text("stop-at-return:value=475").value == 475
+    for wrong, ours in ({"n_eval_episodes": 3}, "episodes"), ({"eval_freq": 3}, "interval"):
+        with pytest.raises(tx.TrustaxError, match=rf"here it is called {ours}$"):
+            tx.Evaluate(**wrong)
+    with pytest.raises(tx.TrustaxError, match=r"here it is called value$"):
+        tx.StopAtReturn(reward_threshold=475)  # type: ignore[call-arg]
+    with pytest.raises(
+        tx.TrustaxError, match="iterations has no argument 'n_steps'; here it is called horizon, a setting"
+    ):
+        tx.iterations(RUN, n_steps=3)
     with pytest.raises(tx.TrustaxError, match="there is no callback 'evalute'; did you mean evaluate"):
         callback_from_text("evalute")
     with pytest.raises(tx.TrustaxError, match="callback evaluate has no setting 'episode'; did you mean episodes"):

@@ -15,7 +15,7 @@ from trustax.envs.check import check, report
 from trustax.envs.engines import imports_module
 from trustax.errors import TrustaxError
 from trustax.evaluation import environment_of_agent, evaluate, evaluate_all
-from trustax.plotting.labels import run_labels
+from trustax.plotting.labels import groups_of, run_labels
 from trustax.plotting.record import record
 from trustax.run import RUN_FILE, Run, read_run
 from trustax.settings import per_learner_values
@@ -103,12 +103,16 @@ class Plot:
 
         if not self.run_dirs:
             raise TrustaxError("plot needs the folder of at least one run")
-        runs = {folder: read_run(folder) for folder in self._run_folders()}
+        runs, records = {}, {}
+        for folder in self._run_folders():
+            groups = groups_of(read_run(folder))
+            for number, (run, learners) in enumerate(groups):
+                name = str(folder) if len(groups) == 1 else f"{folder} {number}"
+                runs[name], records[name] = run, read_records(folder).of_learners(learners)
         tasks = {}
         for env_id in sorted({run.env_id for run in runs.values()}):
-            own = {folder: run for folder, run in runs.items() if run.env_id == env_id}
-            labels = run_labels({str(folder): run for folder, run in own.items()})
-            tasks[env_id] = {label: read_records(folder) for label, folder in zip(labels, own, strict=True)}
+            own = {name: run for name, run in runs.items() if run.env_id == env_id}
+            tasks[env_id] = {label: records[name] for label, name in zip(run_labels(own), own, strict=True)}
         if len(tasks) == 1:
             ((env_id, curves),) = tasks.items()
             plot_curves(curves, self.output, title=env_id, metric=self.metric)

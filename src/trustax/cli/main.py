@@ -9,8 +9,11 @@ import io
 import os
 import re
 import shutil
+import signal
 import sys
 import textwrap
+import threading
+import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +43,7 @@ usage: trustax COMMAND ...
 trustax COMMAND --help shows the options, trustax --version the version.
 """
 
+PACKAGE = Path(__file__).parent.parent
 HELP_COLUMN = 29
 """Where the explanations of the commands begin."""
 
@@ -72,6 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # redirected output may not be able to encode β
             stream.reconfigure(errors="replace")
+    if arguments is None:  # the process has nothing else to do
+        sys.unraisablehook = _repeat_interrupt
+        warnings.showwarning = _show_warning
     try:
         sys.exit(_dispatch(list(sys.argv[1:] if arguments is None else arguments)))
     except TrustaxError as error:
@@ -86,6 +93,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         _complain("interrupted")
         os._exit(130)  # a regular exit may crash while XLA compiles in other threads
+
+
+def _repeat_interrupt(unraisable: Any) -> None:
+    """Send Ctrl-C again if its exception was lost, which happens in callbacks of JAX's garbage collection."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        main_thread = threading.main_thread().ident
+        assert main_thread is not None
+        threading.Timer(0.01, signal.pthread_kill, (main_thread, signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+def _show_warning(message: Any, category: type, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+    """Show a warning of Trustax in one line, and other warnings as Python does."""
+    if category is UserWarning and Path(filename).is_relative_to(PACKAGE):
+        _complain(str(message))
+    else:
+        print(warnings.formatwarning(message, category, filename, lineno, line), end="", file=file or sys.stderr)
 
 
 def _complain(message: str) -> None:

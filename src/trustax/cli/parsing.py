@@ -89,6 +89,8 @@ def with_flags(message: str, names: Iterable[str]) -> str:
     '--seed must be at least 0, not -1'
     >>> with_flags("num_minibatches is 9, but num_envs * horizon = 8", ["num_minibatches", "num_envs"])
     '--num-minibatches is 9, but num_envs * horizon = 8'
+    >>> with_flags("a record needs time/total_timesteps", ["total_timesteps"])
+    'a record needs time/total_timesteps'
     """
     known = set(names)
 
@@ -97,7 +99,7 @@ def with_flags(message: str, names: Iterable[str]) -> str:
         is_name = name in known and (found.start() == 0 or "_" in name)
         return flag(name) if is_name else name
 
-    return re.sub(r"(?<![-*] )(?<![\w-])[a-z]\w*(?! [-*=])", as_flag, message)
+    return re.sub(r"(?<![-*] )(?<![\w/-])[a-z]\w*(?! [-*=])", as_flag, message)
 
 
 def _explained(said: str, arguments: Sequence[str], annotations: dict[str, Any]) -> str | None:

@@ -124,12 +124,22 @@ def require_known_options(options: Iterable[str], methods: Iterable[Algorithm], 
     kinds: list[Any] = [command, EngineOptions]
     own = [one.name for kind in kinds for one in dataclasses.fields(kind)]
     known = [flag(name) for name in dict.fromkeys([*(name for one in methods for name in setting_names(one)), *own])]
-    for option in map(flag, options):
-        if option not in known:
-            raise TrustaxError(f"unknown option {option!r}; {hint(option, known, 'see trustax train METHOD --help')}")
+    for name in options:
+        if (option := flag(name)) not in known:
+            what = f"trustax {command.__name__.lower()}"
+            other = hint(option, known, f"see {what} --help, and trustax train METHOD --help for settings")
+            raise TrustaxError(f"unknown option {option!r}; {INSTEAD.get(name, other).format(what=what)}")
 
 
 OWN_OPTIONS = ("env_id", "folder", "settings")
+INSTEAD = {
+    "run_dir": "{what} has --folder for all its runs",
+    "resume": "run the same command again, and {what} continues where it stopped",
+    "quiet": "redirect the output of {what} instead",
+    "callbacks": "{what} has no callbacks; trustax train has them",
+    "loggers": "{what} has no loggers; trustax train has them",
+}
+"""What to do instead of options that only `trustax train` has."""
 
 
 def separate(arguments: Sequence[str], names: Iterable[str] = OWN_OPTIONS) -> tuple[list[str], dict[str, list[Any]]]:

@@ -47,8 +47,19 @@ class Finding:
         return f"{MARKS[self.verdict][0]} {self.subject}: {self.seen}{advice}"
 
 
-def check(env: Environment) -> list[Finding]:
+class Findings(list[Finding]):
+    """All findings about an environment; printed, one on each line."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+    __repr__ = __str__
+
+
+def check(env: Environment) -> Findings:
     """Play random actions in two copies of an environment for each of two seeds, and judge the results.
+
+    Nothing is printed or raised: print the findings, or ask for their verdicts.
 
     >>> findings = check("CartPole-v1")
     >>> {finding.verdict for finding in findings}
@@ -64,12 +75,12 @@ def check(env: Environment) -> list[Finding]:
             played = play(env)
         except Exception as error:
             seen = str(error) if isinstance(error, TrustaxError) else describe(error)
-            return [Finding("bad", "creation", seen, "make sure that the environment can be created")]
+            return Findings([Finding("bad", "creation", seen, "make sure that the environment can be created")])
         findings = [_random_play(played), _actions(played), _observations(played)]
         if played.num_steps:
             findings += [_values(played, engine), _rewards(played), *_episode_ends(played)]
             findings += [_same_seed(played, play(env, played.num_steps)), _other_seeds(played)]
-    return findings + ([_gymnasium_checker(env)] if engine == "gymnasium" else [])
+    return Findings(findings + ([_gymnasium_checker(env)] if engine == "gymnasium" else []))
 
 
 def with_engine(env: Environment) -> Environment:

@@ -30,7 +30,8 @@ MAX_SEEDS_DRAWN = 10
 LARGEST = 1e38  # metrics are float32; Matplotlib cannot draw much larger numbers
 MAX_POINTS = 4_000
 """Longer curves are thinned to this many points, twice as many as a figure has pixels."""
-MAX_NAME_LENGTH = 32  # longer names are cut at the front: they leave no room for the curves
+MAX_NAME_LENGTH = 32  # longer names leave no room for the curves
+START_LENGTH = 9  # of a name that is cut, which is that of a method
 
 # Okabe and Ito's palette, distinguishable with color blindness; the darkest and most distinct colors come first.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -224,7 +225,17 @@ def add_legend(figure: Figure, lines: list[Any], names: list[str]) -> None:
     legend = figure.legend(lines, ["run"] * len(lines), loc="outside right center")
     for text, name in zip(legend.get_texts(), names, strict=True):
         # Set the text afterwards: Matplotlib drops labels that begin with an underscore.
-        text.set_text(name if len(name) <= MAX_NAME_LENGTH else "…" + name[1 - MAX_NAME_LENGTH :])
+        text.set_text(_cut(name))
+
+
+def _cut(name: str) -> str:
+    """A name without its middle if it is too long.
+
+    >>> _cut("mcpo a very long name of a folder for a run")
+    'mcpo a ve… of a folder for a run'
+    """
+    end = START_LENGTH + 1 - MAX_NAME_LENGTH
+    return name if len(name) <= MAX_NAME_LENGTH else f"{name[:START_LENGTH]}…{name[end:]}"
 
 
 def explanation_of(curves: Sequence[Curve]) -> str:

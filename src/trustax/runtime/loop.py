@@ -68,7 +68,7 @@ class TrainingLoop:
         if distributed is not None and is_url(run_dir):
             raise TrustaxError(f"a distributed run needs a run_dir on a shared file system, not the URL {run_dir}")
         if not resume:
-            _require_one_iteration(run)
+            run.require_one_iteration()
         if isinstance(env, str) and env != run.env_id:
             raise TrustaxError(
                 f"the Run trains on {run.env_id}, not on {env}; dataclasses.replace(run, env_id=...) changes it"
@@ -239,12 +239,3 @@ class TrainingLoop:
         """Save the last complete iteration and leave the loop."""
         self._save_last()
         raise Interrupted(self._files.directory.resume_hint(self.timesteps))
-
-
-def _require_one_iteration(run: Run) -> None:
-    """Refuse an iteration that is longer than the run: a horizon given by mistake may take hours."""
-    if run.total_timesteps < run.batch_size:
-        raise TrustaxError(
-            f"total_timesteps is {run.total_timesteps:,}, but one iteration has num_envs * horizon = {run.num_envs:,} "
-            f"* {run.horizon:,} = {run.batch_size:,} steps; lower horizon, or raise total_timesteps to at least that"
-        )

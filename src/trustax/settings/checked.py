@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping
+from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
@@ -28,7 +29,7 @@ class CheckedSettings:
     """
 
     def __new__(cls, *positional: Any, **settings: Any) -> Any:
-        known = getattr(cls, "__dataclass_fields__", {})
+        known = settings_of_class(cls)
         if positional and not isinstance(positional[0], str):
             example = f"{next(iter(known), 'setting')}={positional[0]!r}"
             raise TrustaxError(f"{cls.__name__} takes keyword arguments only, such as {cls.__name__}({example})")
@@ -46,6 +47,11 @@ class CheckedSettings:
             object.__setattr__(self, name, value)
 
 
+def settings_of_class(kind: type) -> dict[str, Field[Any]]:
+    """The fields of a dataclass by their names, without its class variables."""
+    return {field.name: field for field in fields(kind)} if is_dataclass(kind) else {}
+
+
 def validated(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
     """Settings for a dataclass, with values in Python's own types; a value that does not fit raises an error.
 
@@ -55,7 +61,7 @@ def validated(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
     """
     kinds = _annotations(kind)
     converted = {name: fitting(name, value, kinds.get(name)) for name, value in settings.items()}
-    for field in getattr(kind, "__dataclass_fields__", {}).values():
+    for field in settings_of_class(kind).values():
         if field.name in converted and AllowedRange in field.metadata:
             check_range(field.name, converted, field.metadata[AllowedRange])
     return converted

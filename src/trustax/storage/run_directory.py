@@ -120,6 +120,8 @@ class RunDirectory:
     def resume_hint(self, steps: int) -> str:
         if self.folder is None:
             return f"stopped after {steps:,} steps; nothing was saved, since there is no run_dir"
+        if not steps:
+            return f"stopped before the first iteration was complete; start again with: {self._resume_command()}"
         saved = " and saved" if self._saved_steps == steps else f"; {self._saved_steps or 0:,} are saved"
         return f"stopped after {steps:,} steps{saved}; resume with: {self._resume_command()}"
 

@@ -97,6 +97,7 @@ class Grid:
         products = itertools.product(*(self.settings[one] for one in mapped))
         combinations = [dict(zip(mapped, values, strict=True)) for values in products]
         run = self._chosen(name, env_id, {**choice, **combinations[0]})
+        run.require_one_iteration()
         seeds = run.num_seeds
         cells = [
             Cell(name, self._varying({**choice, **one}), env_id, range(index * seeds, (index + 1) * seeds))

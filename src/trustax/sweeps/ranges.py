@@ -97,7 +97,7 @@ def _plain_kinds(annotation: Any) -> dict[Any, Any]:
 def _try(run: Run, name: str, value: Any) -> None:
     """Raise an error if the setting cannot have this value, all other settings being as in the run."""
     try:
-        with_choice(run, {name: value})
+        with_choice(run, {name: value}).require_one_iteration()
     except TrustaxError as error:
         raise TrustaxError(f"{name} cannot be tuned like this: {error}") from error
 

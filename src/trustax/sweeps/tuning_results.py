@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
+from rich.table import Column, Table
 
 from trustax.cli.formatting import short_count
 from trustax.errors import TrustaxError
@@ -72,13 +72,19 @@ class TuningResult:
 
     def table(self) -> Table:
         """The best trials: complete ones first, then those that were pruned latest."""
-        caption = f"{self.objective} objective over seeds [95% interval of the mean return]"
-        table = Table("trial", *self.space, "objective", "returns", "steps", caption=caption)
+        caption = f"{self.objective} objective over seeds; 95% interval of the mean return"
+        # The names of several settings do not fit side by side into a terminal of 80 columns.
+        heading = "settings" if len(self.space) > 1 else next(iter(self.space))
+        settings = Column(heading, no_wrap=True)
+        table = Table("trial", settings, "objective", "95% interval", "steps", caption=caption)
         for trial in self._ranked()[:ROWS]:
-            values = (_short(trial.params[name]) for name in self.space)
+            values = {name: _short(trial.params[name]) for name in self.space}
+            named = values.values() if len(values) == 1 else (f"{name}={value}" for name, value in values.items())
             steps = short_count(trial.user_attrs.get("steps", 0) / self.run.num_seeds)
             pruned = "" if trial.state.name == "COMPLETE" else " pruned"
-            table.add_row(str(trial.number), *values, f"{trial.value:.4g}", _interval(trial), f"{steps}{pruned}")
+            table.add_row(
+                str(trial.number), "\n".join(named), f"{trial.value:.4g}", _interval(trial), f"{steps}{pruned}"
+            )
         return table
 
     def plot(self, path: str | Path) -> None:
@@ -148,4 +154,4 @@ def _interval(trial: Any) -> str:
     if len(returns) == 1:
         return f"{returns[0]:.4g}"
     low, high = mean_interval(returns)
-    return f"{returns.mean():.4g} [{low:.4g}, {high:.4g}]"
+    return f"{low:.4g} to {high:.4g}"

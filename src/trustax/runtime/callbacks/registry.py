@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any, get_origin
 
 from trustax.errors import TrustaxError, similar_or_all
@@ -53,7 +53,13 @@ def callback_from_text(text: str) -> Any:
         if not equals:
             raise TrustaxError(f"{key} of callback {name} needs a value; write {name}:{key}=VALUE")
         settings[key] = _parse_value(value)
-    return callback(**settings)
+    for field in fields(callback):
+        if field.default is field.default_factory is MISSING and field.name not in settings:
+            raise TrustaxError(f"callback {name} needs a value for {field.name}; write {name}:{field.name}=VALUE")
+    try:
+        return callback(**settings)
+    except TrustaxError as error:
+        raise TrustaxError(f"callback {name}: {error}") from error
 
 
 def _parse_value(text: str) -> Any:

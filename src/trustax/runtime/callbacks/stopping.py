@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class StopAtReturn(CheckedSettings):
     """Stop when the mean return of the last 100 training episodes, averaged over all learners, reaches a value."""
 
-    value: int | float = float("inf")
+    value: int | float
     """The return to reach."""
 
     def on_iteration(self, iteration: "Iteration") -> bool:
