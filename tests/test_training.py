@@ -452,7 +452,7 @@ def test_a_run_of_an_object_resumes_in_python(tmp_path: Path, monkeypatch: pytes
     def lift() -> gymnasium.Env:
         return gymnasium.make("CartPole-v1")
 
-    with pytest.raises(tx.Interrupted, match=r"resume with: trustax.train\(\.\.\., run_dir="):
+    with pytest.raises(tx.Interrupted, match=r"start again with: trustax.train\(\.\.\., run_dir="):
         tx.train(small(), lift, run_dir=tmp_path / "run", **SMALL)
 
 

@@ -39,12 +39,10 @@ class RunningStatistics(eqx.Module):
         total = self.count + batch_count
         old, new = self.count / total, batch_count / total
         shift = batch_mean - self.mean
-        # old + new is 1 only up to rounding. As a change of the old variance, that error does not add up over updates.
-        spread = batch_squares / divisor + old * shift**2
-        variance = jnp.where(
-            old < 0.5, old * self.variance + new * spread, self.variance + new * (spread - self.variance)
-        )
-        return RunningStatistics(self.mean + new * shift, variance, jnp.minimum(total, MEMORY * batch_size))
+        # A change of the old variance, because old + new is 1 only up to rounding, and that error would add up.
+        change = new * (batch_squares / divisor + old * shift**2 - self.variance)
+        count = jnp.minimum(total, MEMORY * batch_size)
+        return RunningStatistics(self.mean + new * shift, self.variance + change, count)
 
     def standardize(self, samples: Float[Array, " env *shape"]) -> Float[Array, " env *shape"]:
         """clip((x - mean) / std)"""
