@@ -567,6 +567,18 @@ def test_an_error_names_an_environment_that_returns_unusable_numbers(
         tx.train(small(), lambda: Broken(*values), **SMALL)
 
 
+def test_an_error_after_a_resume_counts_the_steps_from_the_start_of_the_run(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"run_dir": tmp_path / "run", "quiet": True}
+    run = tx.Run(algorithm=small(), env_id="gymnasium:CartPole-v1", num_envs=2, horizon=32, total_timesteps=2 * 64)
+    tx.train(run, callbacks=lambda iteration: True, **options)
+    for env, place in (
+        (lambda: Broken(np.nan, 1.0), "environment 0, step 37: observation"),
+        (lambda: Raising(0.0, 1.0), "environment 0, step 1 after the restart at iteration 1: step"),
+    ):
+        with pytest.raises(tx.TrustaxError, match=place):
+            tx.train(run, env, resume=True, **options)
+
+
 def test_sigterm_saves_prints_how_to_resume_and_exits_with_75(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "trustax.cli.main", "train", "ppo", "--env-id", "CartPole-v1"]
     command += ["--total-timesteps", "1000000000", "--run-dir", str(tmp_path / "run"), "--horizon", "64"]

@@ -94,7 +94,7 @@ def train(
         checkpoint_seconds: seconds between checkpoints.
         quiet: do not show progress.
         callbacks: one or several callables `f(iteration)`, or objects with any of `on_start`, `on_resume`,
-            `on_iteration`, `on_checkpoint` and `on_end`, or strings as on the command line, such as
+            `on_iteration`, `on_checkpoint`, `on_stop` and `on_end`, or strings as on the command line, such as
             "evaluate:interval=5". If one returns True after an iteration, the run is saved and stops; it can be
             resumed.
         loggers: names of loggers, or objects; by default TensorBoard if there is a `run_dir`.
@@ -153,8 +153,18 @@ def _run(loop: TrainingLoop, hooks: Callbacks) -> Callbacks:
             if iteration.checkpoint is not None:
                 hooks.checkpoint(iteration)
             if loop.decisions.agree_to_end(hooks.iteration(iteration)):
+                _stop(loop, hooks, iteration)
                 break
     return hooks
+
+
+def _stop(loop: TrainingLoop, hooks: Callbacks, iteration: Iteration) -> None:
+    """Save the iteration after which a callback stops the run, and tell all callbacks."""
+    last = loop.saved(iteration)
+    if last.checkpoint is not None and iteration.checkpoint is None:
+        hooks.checkpoint(last)
+    if not last.is_last:
+        hooks.stop(last)
 
 
 def _attach_result(stopped: Interrupted, loop: TrainingLoop) -> None:
@@ -207,6 +217,8 @@ def iterations(
     """
     known = ["env", "traced", *(name for name in OPTIONS if name not in ("callbacks", "distributed"))]
     refuse_unknown("iterations", unknown, known, settings_of_class(Run), "a setting of the Run")
+    if isinstance(traced, str):
+        raise TrustaxError(f"traced must be a list of names of metrics, such as [{traced!r}], not {traced!r}")
     loop = TrainingLoop(
         run,
         env,

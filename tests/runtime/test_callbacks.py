@@ -12,7 +12,7 @@ import pytest
 import trustax as tx
 from tests.storage.test_loggers import curve
 from trustax.ops.metrics import RETURN, STEP
-from trustax.runtime.callbacks import Callbacks, callback_from_text
+from trustax.runtime.callbacks import Callbacks, callback_from_text, register_callback
 from trustax.runtime.train_step import TrainStep
 
 RUN = tx.Run(
@@ -60,6 +60,9 @@ class Recorder:
         assert iteration.checkpoint is not None
         assert iteration.checkpoint.exists()
         self.calls.append(("checkpoint", iteration.number))
+
+    def on_stop(self, iteration: tx.Iteration) -> None:
+        self.calls.append(("stop", iteration.number))
 
     def on_end(self, result: tx.Result) -> None:
         self.calls.append(("end", len(result.records)))
@@ -286,6 +289,10 @@ def test_traced_metrics_are_returned_for_every_update() -> None:
         assert iteration.series[name].shape == (2, 2)
         np.testing.assert_allclose(iteration.series[name].mean(axis=1), iteration.record[name], rtol=1e-5)
         assert iteration.old_policy.parameters.shape == iteration.state.learner.policy.parameters.shape
+    with pytest.raises(tx.TrustaxError, match=r"^there is no metric 'train/los' to trace; did you mean train/loss"):
+        next(tx.iterations(RUN, traced=["train/los"]))
+    with pytest.raises(tx.TrustaxError, match=r"^traced must be a list of names of metrics, such as \['train/loss'\]"):
+        tx.iterations(RUN, traced="train/loss")
 
 
 def test_a_run_stops_at_a_return_or_without_progress(plain: tx.Result) -> None:
@@ -300,6 +307,27 @@ def test_a_run_stops_at_a_return_or_without_progress(plain: tx.Result) -> None:
     assert not tx.StopWithoutProgress(patience=2).on_iteration(fake([1.0, 5.0, 4.0, 5.1]))
     assert tx.StopWithoutProgress(patience=1, min_delta=1).on_iteration(fake([1.0, 1.5]))
     assert not tx.StopWithoutProgress(patience=2).on_iteration(fake([None, None, None]))  # no episode has ended
+
+
+def test_one_learner_does_not_stop_a_run_before_the_others_have_ended_an_episode(plain: tx.Result) -> None:
+    def fake(*returns: list[float | None]) -> tx.Iteration:
+        return tx.Iteration(RUN, len(returns), [{RETURN: list(values)} for values in returns], plain.state)
+
+    assert not tx.StopAtReturn(value=0.9).on_iteration(fake([0.95, None]))
+    assert tx.StopAtReturn(value=0.9).on_iteration(fake([0.95, 0.9]))
+    assert not tx.StopWithoutProgress(patience=1).on_iteration(fake([0.95, None], [0.9, 0.1], [0.9, 0.2]))
+
+
+def test_the_agents_with_which_a_callback_stops_a_run_are_evaluated_and_saved(tmp_path: Path) -> None:
+    recorder, evaluate = Recorder(), tx.Evaluate(interval=2, episodes=1)
+    folder = tmp_path / "run"
+    callbacks = [recorder, evaluate, lambda iteration: iteration.number == 3]
+    tx.train(RUN, run_dir=folder, checkpoint_seconds=1e6, quiet=True, callbacks=callbacks)
+    assert recorder.calls[-4:] == [("iteration", 3, 192), ("checkpoint", 3), ("stop", 3), ("end", 3)]
+    assert [one[STEP] for one in evaluate.evaluations] == [128, 192]
+    resumed = Recorder()
+    tx.train(RUN, run_dir=folder, resume=True, quiet=True, callbacks=resumed)
+    assert [call[0] for call in resumed.calls] == ["start", "resume", "checkpoint", "iteration", "end"]
 
 
 def test_stopping_without_progress_uses_every_record_once(plain: tx.Result) -> None:
@@ -339,6 +367,8 @@ def test_callbacks_have_names_on_the_command_line() -> None:
         callback_from_text("progress:function=foo")
     with pytest.raises(tx.TrustaxError, match="interval must be at least 1, not 0"):
         callback_from_text("evaluate:interval=0")
+    with pytest.raises(tx.TrustaxError, match="the callback 'recorder' must be a dataclass, whose fields are its"):
+        register_callback("recorder", Recorder)
     with pytest.raises(
         tx.TrustaxError, match="a callback must be a function of an iteration or have one of the methods"
     ):

@@ -38,7 +38,7 @@ class GymnasiumHost:
         self._name = name_of(env)
         self._seeds = seeds
         self._axes = (len(seeds), num_envs)
-        self._num_steps = 0
+        self._start, self._num_steps = 0, 0
         count = len(seeds) * num_envs
         with self._named_errors():
             if workers.number:
@@ -52,6 +52,7 @@ class GymnasiumHost:
             raise
 
     def reset(self, start: int = 0) -> np.ndarray:
+        self._start, self._num_steps = start, 0
         _, num_envs = self._axes
         seeds = [environment_seed(seed, env, start) for seed in self._seeds for env in range(num_envs)]
         with self._named_errors():
@@ -98,6 +99,8 @@ class GymnasiumHost:
     def _named_errors(self) -> Iterator[None]:
         """Turn failures into a TrustaxError that names the environment, its index and the step."""
         step = f", step {self._num_steps}" if self._num_steps else ""
+        if self._start and step:
+            step += f" after the restart at iteration {self._start}"
         try:
             yield
         except FaultyEnvError as error:

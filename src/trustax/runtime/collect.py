@@ -96,7 +96,8 @@ class HostCollector:
         self._check = check
         self._should_stop = should_stop
         self._has_success = had_success
-        self._num_steps = 0
+        self.num_steps = 0
+        """steps of each environment before the next rollout, for messages"""
         self._choose = jax.jit(partial(_choose, environment.spec.actions.for_environment))
         self._observe_and_choose = jax.jit(
             partial(_observe_and_choose, environment.spec.actions.for_environment, preprocessing)
@@ -130,8 +131,8 @@ class HostCollector:
         start = time.perf_counter()
         timestep = self._environment.step(action)
         self.environment_seconds += time.perf_counter() - start
-        self._num_steps += 1
-        self._check(timestep, self._num_steps)
+        self.num_steps += 1
+        self._check(timestep, self.num_steps)
         return timestep
 
 

@@ -62,7 +62,7 @@ class InterruptGuard:
             return
         if not self.requested:
             with contextlib.suppress(OSError):  # stderr may be closed
-                os.write(sys.stderr.fileno(), b"\nStopping after this iteration; press Ctrl-C again to quit now.\n")
+                os.write(sys.stderr.fileno(), b"\nStopping; press Ctrl-C again to quit now.\n")
         self.requested = True
         self._leave(ENDING)
 

@@ -36,7 +36,7 @@ class Iteration:
     checkpoint: Path | None = None
     """the checkpoint that was written after this iteration, if any"""
     series: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
-    """the traced metrics of every update, `seed update`"""
+    """the traced metrics: `seed update`, or `seed` for a metric of the whole iteration"""
     old_policy: Policy | None = field(default=None, repr=False)
     """the policies that collected the rollout, on the host; None if no metrics are traced"""
     group: Group = field(default_factory=Group, repr=False)

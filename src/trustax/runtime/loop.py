@@ -7,6 +7,7 @@ public functions.
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -225,15 +226,21 @@ class TrainingLoop:
     def _save(self) -> Path | None:
         return self._files.save(self._step.placement.whole(self.state), before=self._log.sync)
 
-    def _save_last(self, is_chosen: bool = False) -> None:
+    def saved(self, iteration: Iteration) -> Iteration:
+        """An iteration that ends the run, with its checkpoint: it is saved now if it is not saved yet."""
+        checkpoint = self._save_last(is_chosen=True)
+        return iteration if checkpoint is None else replace(iteration, checkpoint=checkpoint)
+
+    def _save_last(self, is_chosen: bool = False) -> Path | None:
         """Save the last complete iteration, if it is not saved yet and the next one has not reused its buffers.
 
         If the caller or a callback has chosen it as the last one, it is also saved between restarts of environments.
         """
         if not self._files.has_unsaved or is_deleted(self.state):
-            return
+            return None
         if is_chosen or self._files.directory.should_save(int(self.state.iteration), stopping=True):
-            self._save()
+            return self._save()
+        return None
 
     def _stop(self) -> NoReturn:
         """Save the last complete iteration and leave the loop."""

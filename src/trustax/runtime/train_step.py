@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from trustax.algorithms import Algorithm
 from trustax.envs import CompiledEnvironment, HostEnvironment
+from trustax.errors import TrustaxError, similar_or_all
 from trustax.ops.metrics import RETURN, SUCCESS, MetricRow, means
 from trustax.ops.running_statistics import RunningStatistics
 from trustax.ops.transforms import all_over_devices, gather_environments, over_seeds
@@ -48,7 +49,7 @@ class StepResult(NamedTuple):
     metrics: dict[str, np.ndarray]
     """means over the updates of the iteration, one value per seed"""
     series: dict[str, np.ndarray]
-    """the traced metrics of every update, `seed update`"""
+    """the traced metrics: `seed update`, or `seed` for a metric of the whole iteration"""
     fault: str | None
     """the first observation or reward that cannot be used, with its place; None if all can be used"""
     causes: list[int]
@@ -77,7 +78,8 @@ class TrainStep:
         self.placement = placement_of(run, environment)
         self._values = self.placement.put_learners(learner_values(run))
         self._keys = jax.jit(partial(_keys, run.horizon))
-        self._learn = self.placement.learn(partial(_learn, run.algorithm, tuple(traced)), donate=(0,))
+        self._traced = tuple(traced)
+        self._learn = self.placement.learn(partial(_learn, run.algorithm, self._traced), donate=(0,))
         self._log_rollout = self.placement.collect(_log_rollout, donate=(0,))
         self._collect: Any
         if isinstance(environment, CompiledEnvironment):
@@ -113,6 +115,8 @@ class TrainStep:
         start = time.perf_counter()
         iteration = self.placement.scalar(state.iteration)
         collect_keys, learn_keys = self._keys(state.keys, iteration)
+        if isinstance(self._collect, HostCollector):
+            self._collect.num_steps = int(state.iteration) * self._run.horizon
         observer, environment, rollout, finished = self._collect(*self._collect_arguments(state, collect_keys))
         jax.block_until_ready(rollout)
         collected = time.perf_counter()
@@ -122,6 +126,9 @@ class TrainStep:
             rollout = jax.device_put(rollout, self.placement.learners)
         progress = Progress(iteration, self.placement.scalar(jnp.asarray(num_iterations, jnp.int32)))
         learner, update_row, series, causes = self._learn(state.learner, rollout, learn_keys, self._values, progress)
+        for name in self._traced:
+            if name not in series:
+                raise TrustaxError(f"there is no metric {name!r} to trace; {similar_or_all(name, update_row.names)}")
         metrics = _on_host(rollout_row) | _on_host(update_row)
         learned = time.perf_counter()
         state = dataclasses.replace(
@@ -219,7 +226,7 @@ def _learn(
     def of_seed(old: Any, rollout: Rollout, key: Key[Array, ""], own: dict[str, Any]) -> tuple[Any, ...]:
         new, metrics = with_values(algorithm, own).update(old, rollout, progress, key)
         learner, cause = skip_if_not_finite(old, new, metrics)
-        return learner, means(metrics), {name: metrics[name] for name in traced}, cause
+        return learner, means(metrics), {name: metrics[name] for name in traced if name in metrics}, cause
 
     return over_seeds(of_seed)(learner, rollout, keys, values)
 

@@ -71,5 +71,8 @@ def describe_unusable(run: Run, field: str, iteration: int, rollout: Rollout, fi
     if bad[seed, step].all() and run.num_envs > 1:
         place = f"one of the {run.num_envs} environments"
     entries = values[seed, step, env].ravel()
-    what = _explain(entries[~(np.abs(entries) <= LARGEST)][0])
+    value = entries[~(np.abs(entries) <= LARGEST)][0]
+    what = _explain(value)
+    if field == "reward" and np.isfinite(value):
+        field = "return of the episode"
     return f"{run.env_id}, {place}, step {(iteration - 1) * run.horizon + step + 1}: {field} is {what}"

@@ -33,7 +33,7 @@ class Evaluate(CheckedSettings):
     """
 
     interval: int = setting(10, minimum=1)
-    """Iterations between evaluations; the last iteration is always evaluated."""
+    """Iterations between evaluations; the last iteration is always evaluated, also if a callback stops the run."""
     episodes: int = setting(10, minimum=1)
     """Episodes per learner."""
     stochastic: bool = False
@@ -67,13 +67,23 @@ class Evaluate(CheckedSettings):
 
     def on_resume(self, iteration: "Iteration") -> None:
         """Evaluate the restored learners if the run was killed after they were saved and before their evaluation."""
-        is_missing = all(one[STEP] != iteration.timesteps for one in self.evaluations)
-        if iteration.group.gather(is_missing)[0]:
+        if self._is_missing(iteration):
             self.on_iteration(iteration)
 
     def on_iteration(self, iteration: "Iteration") -> None:
-        if iteration.number % self.interval and not iteration.is_last:
-            return
+        if iteration.number % self.interval == 0 or iteration.is_last:
+            self._evaluate(iteration)
+
+    def on_stop(self, iteration: "Iteration") -> None:
+        """Evaluate the learners with which a callback stops the run."""
+        if self._is_missing(iteration):
+            self._evaluate(iteration)
+
+    def _is_missing(self, iteration: "Iteration") -> bool:
+        """Whether process 0 has no evaluation of an iteration."""
+        return bool(iteration.group.gather(all(one[STEP] != iteration.timesteps for one in self.evaluations))[0])
+
+    def _evaluate(self, iteration: "Iteration") -> None:
         env = iteration.run.env_id if self.env is None else self.env
         agents = {learner: iteration.agent(learner) for learner in iteration.learners}
         seeds = [iteration.run.seeds[learner] for learner in agents]

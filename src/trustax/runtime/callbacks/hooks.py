@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trustax.runtime.iteration import Iteration
     from trustax.runtime.result import Result
 
-HOOKS = ("on_start", "on_resume", "on_iteration", "on_checkpoint", "on_end")
+HOOKS = ("on_start", "on_resume", "on_iteration", "on_checkpoint", "on_stop", "on_end")
 
 
 class Hooks(Protocol):
@@ -41,7 +41,11 @@ class Hooks(Protocol):
         ...
 
     def on_checkpoint(self, iteration: "Iteration") -> Any:
-        """Called after an iteration that was saved, before `on_iteration`."""
+        """Called after an iteration that was saved: before `on_iteration`, or after it if a callback stops the run."""
+        ...
+
+    def on_stop(self, iteration: "Iteration") -> Any:
+        """Called with the last iteration if a callback stops the run before its end."""
         ...
 
     def on_end(self, result: "Result") -> Any:
@@ -91,6 +95,9 @@ class Callbacks:
 
     def checkpoint(self, iteration: "Iteration") -> None:
         self._call("on_checkpoint", iteration)
+
+    def stop(self, iteration: "Iteration") -> None:
+        self._call("on_stop", iteration)
 
     def end(self, result: "Result") -> None:
         self._call("on_end", result)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, get_origin
 
 from trustax.errors import TrustaxError, similar_or_all
@@ -28,6 +28,7 @@ CALLBACKS: Registry[type] = Registry(
 
 def register_callback(name: str, callback: type) -> None:
     """Give a callback, a dataclass with any of the methods of `Hooks`, a name on the command line."""
+    _require_dataclass(name, callback)
     CALLBACKS.register(name, callback)
 
 
@@ -38,7 +39,7 @@ def callback_from_text(text: str) -> Any:
     20
     """
     name, _, rest = text.partition(":")
-    callback = CALLBACKS.find(name)
+    callback = _require_dataclass(name, CALLBACKS.find(name))
     known = {field.name: field.type for field in fields(callback)}
     settings: dict[str, Any] = {}
     for setting in filter(None, rest.split(",")):
@@ -60,6 +61,13 @@ def callback_from_text(text: str) -> Any:
         return callback(**settings)
     except TrustaxError as error:
         raise TrustaxError(f"callback {name}: {error}") from error
+
+
+def _require_dataclass(name: str, callback: Any) -> Any:
+    """The callback, if it has fields that a text can set."""
+    if isinstance(callback, type) and is_dataclass(callback):
+        return callback
+    raise TrustaxError(f"the callback {name!r} must be a dataclass, whose fields are its settings, not {callback!r}")
 
 
 def _parse_value(text: str) -> Any:

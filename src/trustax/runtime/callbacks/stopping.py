@@ -56,11 +56,12 @@ class StopWithoutProgress(CheckedSettings):
     def _compare(self, value: float) -> None:
         if value > self._best + self.min_delta:
             self._best, self._waited = value, 0
-        elif value > float("-inf"):  # an episode has ended
+        elif value > float("-inf"):  # every learner has ended an episode
             self._waited += 1
 
 
 def mean_return(record: Record) -> float:
-    """The mean over the learners; minus infinity before the first episode has ended."""
-    values = finite_values(record.get(RETURN))
-    return fmean(values) if values else float("-inf")
+    """The mean over the learners; minus infinity until each of them has ended an episode."""
+    returns = record.get(RETURN) or []
+    values = finite_values(returns)
+    return fmean(values) if values and len(values) == len(returns) else float("-inf")
