@@ -161,11 +161,7 @@ class Agent:
         header = {
             "kind": KIND,
             "spec": spec_to_json(architecture.spec),
-            "network": architecture.network,
-            "hidden_sizes": list(architecture.hidden_sizes),
-            "activation": architecture.activation,
-            "layer_norm": architecture.layer_norm,
-            "shared_torso": architecture.shared_torso,
+            **{field.name: getattr(architecture, field.name) for field in fields(NetworkSettings)},
             "normalized": self.statistics is not None,
         }
         if self.env_id is not None:

@@ -143,6 +143,7 @@ def test_a_name_may_be_registered_again_for_another_network(registered: str) -> 
 def test_a_setting_that_a_network_does_not_have_is_refused(registered: str) -> None:
     for spec, settings, message in (
         (IMAGE, {"layer_norm": True}, "the network 'nature' has no setting layer_norm; leave it at False"),
+        (IMAGE, {"hidden_sizes": (8,)}, r"the network 'nature' has no setting hidden_sizes; leave it at \(64, 64\)"),
         (IMAGE, {"network": "mlp"}, "the network 'mlp' takes vectors; choose 'nature' or 'impala'"),
         (VECTOR, {"network": "impala"}, r"'impala' takes images .* not float32 of shape \(3,\); choose 'mlp'"),
         (VECTOR, {"network": registered, "activation": "relu"}, "'mine' has no setting activation"),

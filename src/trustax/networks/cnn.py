@@ -25,10 +25,8 @@ Encoder = Callable[[tuple[Any, ...], Image], Float[Array, " feature"]]
 """Maps the layers of a torso and an image to features."""
 
 
-def nature(
-    key: Key[Array, ""], spec: EnvSpec, *, hidden_sizes: tuple[int, ...] = (64, 64), initial_log_std: float = 0.0
-) -> "ImageActorCritic":
-    """The network `nature`, with the widths of the literature; `hidden_sizes` has no effect."""
+def nature(key: Key[Array, ""], spec: EnvSpec, *, initial_log_std: float = 0.0) -> "ImageActorCritic":
+    """The network `nature`, with the widths of the literature."""
     require_images("nature", spec)
     if not can_convolve(spec.observation_shape):
         raise TrustaxError(

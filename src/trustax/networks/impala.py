@@ -17,10 +17,8 @@ CHANNELS = (16, 32, 32)
 FEATURES = 256
 
 
-def impala(
-    key: Key[Array, ""], spec: EnvSpec, *, hidden_sizes: tuple[int, ...] = (64, 64), initial_log_std: float = 0.0
-) -> ImageActorCritic:
-    """The network `impala`, with the widths of the paper; `hidden_sizes` has no effect."""
+def impala(key: Key[Array, ""], spec: EnvSpec, *, initial_log_std: float = 0.0) -> ImageActorCritic:
+    """The network `impala`, with the widths of the paper."""
     require_images("impala", spec)
     *keys, hidden_key, actor_key, critic_key = jax.random.split(key, len(CHANNELS) + 3)
     widths = (num_channels(spec), *CHANNELS)

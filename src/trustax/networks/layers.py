@@ -115,7 +115,7 @@ class Conv(eqx.Module):
 
 
 def actor_gain(spec: EnvSpec, mean_scale: float = 1.0) -> float:
-    """Nearly uniform choices at the start; means of a Gaussian have about the size `mean_scale`."""
+    """The gain of the actor's last layer: `mean_scale` for box actions, 0.01 for nearly uniform choices otherwise."""
     return mean_scale if isinstance(spec.actions, BoxActions) else 0.01
 
 

@@ -1,6 +1,6 @@
 """The settings that choose a network, shared by all algorithms."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from trustax.errors import TrustaxError
@@ -16,7 +16,7 @@ class NetworkSettings(CheckedSettings):
     network: str = "auto"
     """The network by name: mlp, nature, impala or a registered one; auto is nature for images and mlp otherwise."""
     hidden_sizes: tuple[int, ...] = setting((64, 64), minimum=1)
-    """Widths of the hidden layers of actor and critic; image networks have their own."""
+    """Widths of the hidden layers of actor and critic (mlp); image networks have their own."""
     activation: Literal["tanh", "relu", "gelu", "silu", "elu"] = "tanh"
     """Activation of the hidden layers (mlp)."""
     layer_norm: bool = False
@@ -37,13 +37,4 @@ class NetworkSettings(CheckedSettings):
 
 def architecture_of(settings: NetworkSettings, spec: EnvSpec) -> Architecture:
     """The network that settings describe, for an environment."""
-    return Architecture(
-        spec,
-        settings.hidden_sizes,
-        settings.initial_log_std,
-        settings.network,
-        settings.activation,
-        settings.layer_norm,
-        settings.shared_torso,
-        settings.initial_mean_scale,
-    )
+    return Architecture(spec, **{field.name: getattr(settings, field.name) for field in fields(NetworkSettings)})
