@@ -88,7 +88,7 @@ class Readings(MCPO):
         batch = dataclasses.replace(batch, advantage=advantage)
         old, weight = batch.old_distribution, batch.weight
         new = evaluate(state.policy, batch)
-        context, _ = context_of(new, evaluate(state.virtual, batch), batch, self.context_features)
+        context = context_of(new, evaluate(state.virtual, batch), batch, self.context_features).features
         virtual, attention_gradient = self._mix(state, context, batch, kept)
         difference = (virtual.evaluation.ratio - 1) * advantage
         (square,) = expectations([difference**2], weight)

@@ -5,7 +5,7 @@ A reading differs from another in numbers alone, so that one program trains all 
 
 from typing import NamedTuple
 
-from trustax.algorithms.mcpo.beta_max import BATCH_SIZE
+from trustax.algorithms.mcpo.beta_max import REFERENCE_BATCH_SIZE
 from trustax.algorithms.mcpo.mcpo import LARGE_MINIBATCH
 
 EXACT, K1, K2, K3 = (tuple(float(i == j) for j in range(4)) for i in range(4))
@@ -198,7 +198,7 @@ READINGS |= THIRTEENTH_ROUND | (
 
 def scaled(reading: Reading, batch_size: int, num_minibatches: int, num_box_actions: int) -> Reading:
     """The reading with the KL target and the switch that it has for a batch and a number of box actions, or none."""
-    by_batch = (batch_size / BATCH_SIZE) ** (0.5 * reading.by_batch)
+    by_batch = (batch_size / REFERENCE_BATCH_SIZE) ** (0.5 * reading.by_batch)
     factor = by_batch * max(num_box_actions, 1) ** reading.by_actions
     each = batch_size // num_minibatches >= LARGE_MINIBATCH or (reading.auto == 2 and num_box_actions > 0)
     switch = {"auto": 0.0, "each_minibatch": float(each)} if reading.auto else {}

@@ -13,11 +13,12 @@ from gymnasium import spaces
 import trustax as tx
 from trustax.envs.gymnasium_spaces import spec_of
 from trustax.envs.jax.pendulum import Pendulum
-from trustax.evaluation import evaluate_all
+from trustax.evaluation import _Tally, evaluate_all
 from trustax.networks import Architecture
 from trustax.storage import pytree as checkpoint
 from trustax.storage.manifest import CheckpointError
 from trustax.storage.specs import spec_from_json
+from trustax.types import TimeStep
 
 SMALL: dict[str, Any] = {"num_envs": 2, "horizon": 64, "total_timesteps": 256, "quiet": True}
 
@@ -82,9 +83,11 @@ def test_a_saved_agent_predicts_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shared", [False, True])
 def test_an_agent_without_its_critic_predicts_the_same(shared: bool, tmp_path: Path) -> None:
     spec = tx.EnvSpec((3,), tx.BoxActions((-1.0,), (1.0,)))
-    agent = tx.Agent(Architecture(spec, (8,), shared_torso=shared).init(jax.random.key(0)))
+    architecture = Architecture(spec, (8,), shared_torso=shared, initial_log_std=-1.0, initial_mean_scale=0.5)
+    agent = tx.Agent(architecture.init(jax.random.key(0)))
     agent.save(tmp_path / "small", with_critic=False)
     loaded = tx.load(tmp_path / "small")
+    assert loaded.policy.architecture == architecture
     observations = np.random.default_rng(0).normal(size=(5, 3))
     mode, _ = agent.predict(observations, deterministic=True)
     np.testing.assert_array_equal(loaded.predict(observations, deterministic=True)[0], mode)
@@ -282,6 +285,21 @@ def test_agents_evaluated_together_have_the_results_of_each_alone(env: Any, dete
     assert len({tuple(result.returns) for result in together}) > 1
 
 
+def test_only_an_episode_that_counts_can_be_too_long() -> None:
+    def play(*ends: set[int]) -> list[int]:
+        """The lengths of four episodes in two environments, two of each, given the steps that end an episode."""
+        tally, step = _Tally(num_episodes=4, num_envs=2, max_episode_steps=5), 0
+        while not tally.is_complete:
+            step += 1
+            ended = np.array([step in own for own in ends])
+            tally.add(TimeStep(np.zeros(2), np.ones(2), ended, np.zeros(2, bool)))
+        return sorted(tally.result().lengths.tolist())
+
+    assert play({1, 3}, {5, 11}) == [1, 1, 5, 5]  # the third episode of the first environment has seven steps
+    with pytest.raises(tx.TrustaxError, match="an episode has not ended after 5 steps"):
+        play({1, 3}, {5})
+
+
 def test_an_agent_is_evaluated_on_the_environment_that_trained_it(tmp_path: Path) -> None:
     agent = trained("CartPole-v1").agent()
     agent.save(tmp_path / "one.agent")
@@ -311,6 +329,8 @@ def test_an_evaluation_says_what_it_takes_and_ends(tmp_path: Path) -> None:
         tx.TrustaxError, match="an episode has not ended after 5 steps; give the environment a time limit"
     ):
         tx.evaluate(result.agent(), max_episode_steps=5)
+    with pytest.raises(tx.TrustaxError, match="max_envs must be at least 1, not 0"):
+        tx.evaluate(result.agent(), max_envs=0)
     with pytest.raises(tx.TrustaxError, match=r"predict takes an observation: observation, info = env.reset\(\)"):
         result.agent().predict((np.zeros(4), {}))
     with pytest.raises(tx.TrustaxError, match="is neither the folder of a run nor that of an agent"):

@@ -75,8 +75,9 @@ def evaluate_all(
     In environments written in JAX they play side by side, so that these are compiled once for all agents and not for
     each. In others they play one after another, since side by side all would step until the last one has ended.
     """
-    if num_episodes < 1:
-        raise TrustaxError(f"num_episodes must be at least 1, not {num_episodes}")
+    for name, value in (("num_episodes", num_episodes), ("max_envs", max_envs)):
+        if value < 1:
+            raise TrustaxError(f"{name} must be at least 1, not {value}")
     for seed in seeds:
         if not 0 <= seed < 2**32:
             raise TrustaxError(f"seed must be between 0 and 2**32 - 1, not {seed}")
@@ -139,16 +140,15 @@ class _Tally:
 
     def add(self, timestep: TimeStep) -> None:
         """Count one step of all environments; a step that only resets an environment has no reward and no length."""
-        self._return += timestep.reward if timestep.raw_reward is None else timestep.raw_reward
+        self._return += timestep.reported_reward
         self._length += ~self._ended
-        if self._length.max() > self._max_episode_steps:
+        if (self._length * (self._episodes_left > 0)).max() > self._max_episode_steps:
             raise TrustaxError(
                 f"an episode has not ended after {self._max_episode_steps:,} steps; give the environment a time limit "
                 "(gymnasium.wrappers.TimeLimit), or raise max_episode_steps"
             )
-        self._ended = timestep.terminated | timestep.truncated
-        game_over = self._ended if timestep.game_over is None else timestep.game_over
-        for i in np.flatnonzero(game_over):
+        self._ended = timestep.ended
+        for i in np.flatnonzero(timestep.reported_end):
             if self._episodes_left[i]:
                 success = None if timestep.success is None else bool(timestep.success[i])
                 self._finished.append((float(self._return[i]), int(self._length[i]), success))

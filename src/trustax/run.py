@@ -111,7 +111,7 @@ class Run(Generic[SomeAlgorithm]):
                 "device needs the same number of environments"
             )
         minibatches = getattr(self.algorithm, "num_minibatches", 1)
-        if minibatches * self.env_shards > self.batch_size > 0 and self.env_shards > 1:
+        if self.env_shards > 1 and minibatches * self.env_shards > self.batch_size:
             raise TrustaxError(
                 f"num_minibatches is {minibatches}, but each of the {self.env_shards} devices has only "
                 f"{self.batch_size // self.env_shards} samples; use fewer minibatches or a longer horizon"

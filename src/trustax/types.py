@@ -212,6 +212,20 @@ class TimeStep(NamedTuple):
     success: Any = None
     """whether an episode that ends here reached its goal; None if the environment has no goal"""
 
+    @property
+    def ended(self) -> Any:
+        """Whether the episode for learning ended."""
+        return self.terminated | self.truncated
+
+    @property
+    def reported_reward(self) -> Any:
+        return self.reward if self.raw_reward is None else self.raw_reward
+
+    @property
+    def reported_end(self) -> Any:
+        """Whether the reported episode ended."""
+        return self.ended if self.game_over is None else self.game_over
+
 
 class Rollout(eqx.Module):
     """`time` steps of `env` environments, with observations and rewards normalized for the learner.

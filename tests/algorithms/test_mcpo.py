@@ -644,7 +644,7 @@ def test_half_of_the_features_are_distances_and_returns() -> None:
     half, last = change(context_features="half"), trained(SMALL).states[-1]
     _, batch = virtual_and_batch("discrete")
     new, virtual = evaluate(last.policy, batch), evaluate(last.virtual, batch)
-    some, every = (context_of(new, virtual, batch, which)[0] for which in ("half", "all"))
+    some, every = (context_of(new, virtual, batch, which).features for which in ("half", "all"))
     np.testing.assert_allclose(some, every[:6], rtol=1e-5, atol=1e-7)
     state = jax.eval_shape(partial(half.init, spec=SPECS["discrete"]), jax.random.key(0))
     assert state.attention.hidden_layer.shape == (6 + 1, 3)

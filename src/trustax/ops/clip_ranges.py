@@ -1,7 +1,8 @@
 """The clip ranges of TRGPPO: how far a probability ratio can move within a trust region.
 
 Within {π : KL ≤ δ} the ratio π(a|s) / π_old(a|s) can move further for unlikely actions. The bounds depend only on the
-likelihood of the action, so they are tabulated once, in float64, and looked up.
+likelihood of the action, so they are tabulated once, in float64, and looked up. As in the paper, KL is KL(π‖π_old) for
+Gaussians and KL(π_old‖π) for categorical distributions.
 """
 
 from functools import lru_cache
@@ -50,6 +51,8 @@ def kl_radius_of(dimension: int, clip_range: float) -> float:
 def _gaussian_table(dimension: int, clip_range: float) -> tuple[np.ndarray, np.ndarray]:
     """Extremes of log π/π_old over all (m, v) with v + m² - 1 - ln v ≤ 2δ/D, in each of D equal dimensions.
 
+    The left side is 2 KL(π‖π_old) of one dimension, for a mean m and a variance v in units of π_old.
+
     The extremes lie on the boundary, which is sampled: v between the roots of v - 1 - ln v = 2δ/D, and m follows
     from v.
     """
@@ -69,7 +72,7 @@ def _gaussian_table(dimension: int, clip_range: float) -> tuple[np.ndarray, np.n
 
 @lru_cache
 def _categorical_table(kl_radius: float) -> tuple[np.ndarray, np.ndarray]:
-    """The two roots y of (1-p) ln((1-p)/(1-py)) - p ln y = δ for every probability p."""
+    """The two roots y of KL(π_old‖π) = (1-p) ln((1-p)/(1-py)) - p ln y = δ for every probability p."""
     probability = np.arange(SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY + PROBABILITY_STEP / 2, PROBABILITY_STEP)
 
     def excess(ratio: np.ndarray) -> np.ndarray:

@@ -19,6 +19,8 @@ Scalar = Float[Array, ""]
 KLEstimator = Literal["exact", "k1", "k2", "k3"]
 """How `kl_to_old` computes a divergence: in closed form, or from the taken actions."""
 
+EPSILON = 1e-5
+"""Added to a standard deviation before a division."""
 LOG_RATIO_LIMIT = 20.0
 """log τ is clamped to ± this before exp, so the gradient vanishes only where a ratio exceeds 5e8."""
 
@@ -36,11 +38,11 @@ def expectations(rows: Sequence[Samples], weight: Samples) -> Float[Array, " row
 
 
 def standardize(samples: Float[Array, "*shape"], weight: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """(x - mean) / (std + 1e-5), with the weighted mean and standard deviation."""
+    """(x - mean) / (std + EPSILON), with the weighted mean and standard deviation."""
     count = jnp.maximum(sum_over_devices(jnp.sum(weight)), 1.0)
     mean = sum_over_devices(jnp.sum(weight * samples)) / count
     variance = sum_over_devices(jnp.sum(weight * (samples - mean) ** 2)) / count
-    return (samples - mean) / (jnp.sqrt(variance) + 1e-5)
+    return (samples - mean) / (jnp.sqrt(variance) + EPSILON)
 
 
 def importance_ratio(log_prob: Samples, old_log_prob: Samples) -> Samples:

@@ -98,9 +98,8 @@ class Step(eqx.Module):
 def observe(observer: CollectorState, timestep: TimeStep, preprocessing: Preprocessing) -> tuple[CollectorState, Step]:
     """Preprocess a time step for the learner, and update the statistics and the episodes."""
     weight = (~observer.ended).astype(jnp.float32)
-    ended = timestep.terminated | timestep.truncated
-    game_over = ended if timestep.game_over is None else timestep.game_over
-    episode_return = observer.episode_return + (timestep.reward if timestep.raw_reward is None else timestep.raw_reward)
+    ended, game_over = timestep.ended, timestep.reported_end
+    episode_return = observer.episode_return + timestep.reported_reward
     episode_length = observer.episode_length + weight.astype(jnp.int32)
     discounted = preprocessing.discount * observer.discounted_return + timestep.reward
 

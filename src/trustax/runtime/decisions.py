@@ -48,7 +48,7 @@ class Decisions:
 
     def agree_to_start(self) -> bool:
         """Whether no process was asked to stop before the first iteration; every process must ask."""
-        return not self._group.agree(self.is_signaled)
+        return not self._group.any_process(self.is_signaled)
 
     def gather(self, result: StepResult, restarts: int | None, save: bool) -> IterationOutcome:
         """The outcome of an iteration in all processes; `save` says whether it is time to save here."""

@@ -95,8 +95,8 @@ class Group:
         """The value of every process, in their order; values are JSON, and every process must call it."""
         return [value] if self._link is None else self._link.gather(value)
 
-    def agree(self, flag: bool) -> bool:
-        """Whether any process says so."""
+    def any_process(self, flag: bool) -> bool:
+        """Whether the flag is true in any process; every process must ask."""
         return any(self.gather(bool(flag)))
 
     def learners(self, run: Run) -> range:

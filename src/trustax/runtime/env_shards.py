@@ -2,8 +2,8 @@
 
 Every device has all learners and some of the environments of each. It collects from its own environments and takes its
 share of every minibatch; gradients, expectations and the statistics of observations are those of all environments, by
-sums over the devices (see `trustax.ops.transforms`). This is another run than an undivided one: each device draws its
-own actions and shuffles its own samples.
+sums over the devices (see `trustax.ops.transforms`). Results differ from those of an undivided run: each device draws
+its own actions and shuffles its own samples.
 """
 
 from collections.abc import Callable
@@ -45,8 +45,8 @@ def check_env_shards(run: Run, environment: CompiledEnvironment | HostEnvironmen
     available = jax.local_device_count() * num_processes
     if available < run.env_shards:
         raise TrustaxError(
-            f"env_shards is {run.env_shards}, but the number of devices is {available}; with fewer devices this would "
-            "be another run"
+            f"env_shards is {run.env_shards}, but the number of devices is {available}; with fewer devices the "
+            "results would differ"
         )
 
 

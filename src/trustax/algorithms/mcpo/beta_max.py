@@ -12,7 +12,7 @@ from trustax.ops.transforms import sum_over_devices
 
 LIMITS = 0.1, 100.0
 """Bounds of an adaptive β_max, unless it starts outside of them."""
-BATCH_SIZE = 8192
+REFERENCE_BATCH_SIZE = 8192
 """With more samples than this in a batch, the KL target grows."""
 
 
@@ -23,7 +23,7 @@ def kl_target_of(batch: Batch, target: float, growth: float, action_growth: floa
     because the divergence is a sum over them.
     """
     target = target * _num_action_dimensions(batch) ** action_growth
-    return target * jnp.maximum(num_samples(batch) / BATCH_SIZE, 1) ** growth if growth else target
+    return target * jnp.maximum(num_samples(batch) / REFERENCE_BATCH_SIZE, 1) ** growth if growth else target
 
 
 def limits_of(

@@ -1,6 +1,6 @@
 """The context of the attention network: how far apart the three policies are, and how good each of them is."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 from jax.lax import stop_gradient
@@ -15,10 +15,19 @@ LIMIT = 100.0
 """The context is clipped to ± this value, so that one extreme feature cannot saturate the attention."""
 
 
-def context_of(
-    new: Evaluation, virtual: Evaluation, batch: Batch, which: ContextFeatures
-) -> tuple[Float[Array, " context"], Float[Array, ""]]:
-    """v: distances, returns, entropies, value errors of ψ_old, θ_old, θ (the paper's Table 5); and D(θ_old, θ)."""
+class Context(NamedTuple):
+    """The input v of the attention network, and two of its features as they are."""
+
+    features: Float[Array, " context"]
+    """v, detached, finite and clipped"""
+    old_to_new: Float[Array, ""]
+    """D(θ_old, θ)"""
+    return_old: Float[Array, ""]
+    """Ê[A]"""
+
+
+def context_of(new: Evaluation, virtual: Evaluation, batch: Batch, which: ContextFeatures) -> Context:
+    """Distances, returns, entropies and value errors of ψ_old, θ_old and θ (the paper's Table 5)."""
     old, advantage = batch.old_distribution, batch.advantage
     features = [
         new.distribution.kl(virtual.distribution),
@@ -33,4 +42,4 @@ def context_of(
         features += [(value - batch.value_target) ** 2 for value in (virtual.value, batch.old_value, new.value)]
     means = expectations(features, batch.weight)
     finite = jnp.nan_to_num(means, posinf=LIMIT, neginf=-LIMIT)
-    return stop_gradient(jnp.clip(finite, -LIMIT, LIMIT)), means[2]
+    return Context(stop_gradient(jnp.clip(finite, -LIMIT, LIMIT)), old_to_new=means[2], return_old=means[4])

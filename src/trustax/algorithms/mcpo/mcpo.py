@@ -81,8 +81,8 @@ class MCPO(FirstOrder):
     """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch; auto: at every
     minibatch if actions are continuous or it has 1,024 samples or more, else once an epoch."""
     unrewarded_advantages: Literal["scaled", "standardized"] = "scaled"
-    """Advantages of a rollout without a reward: divided by the standard deviation of the last one with a reward, or by
-    their own as usual."""
+    """Advantages of a rollout without a reward: kept small, as in algorithms/mcpo/unrewarded.py, or standardized as
+    usual."""
     kl_cost: PerLearner = setting(1.0, minimum=0)
     """β with kl_cost_rule fixed, and its initial value with adaptive; otherwise unused."""
     kl_target: PerLearner = setting(0.03, minimum=0)
@@ -166,20 +166,20 @@ class MCPO(FirstOrder):
         """Compute ψ, then update θ and φ. Also returns whether to write the new θ, and β for the next minibatch."""
         old, weight = batch.old_distribution, batch.weight
         new = evaluate(state.policy, batch)
-        context, old_to_new = context_of(new, evaluate(state.virtual, batch), batch, self.context_features)
-        virtual, attention_gradient = self._mix(state, context, batch, dropout_mask)
+        context = context_of(new, evaluate(state.virtual, batch), batch, self.context_features)
+        virtual, attention_gradient = self._mix(state, context.features, batch, dropout_mask)
         alpha = self._alpha(virtual, batch)
         old_to_virtual, mean_alpha, return_virtual = expectations(
             [old.kl(virtual.distribution), alpha, virtual.evaluation.ratio * batch.advantage], weight
         )
-        beta = self._switch_beta(state, beta, old_to_new > old_to_virtual, batch)
+        beta = self._switch_beta(state, beta, context.old_to_new > old_to_virtual, batch)
 
         def objective(
             new: Evaluation, batch: Batch, remaining: Float[Array, ""]
         ) -> tuple[Float[Array, " batch"], Metrics]:
-            weight = remaining if self.kl_cost_rule == "annealed" else beta
+            kl_cost = remaining if self.kl_cost_rule == "annealed" else beta
             distance = self._distance(alpha, batch, virtual, new)
-            return new.ratio * batch.advantage - weight * distance, {"mcpo/beta": weight}  # Eq. 3
+            return new.ratio * batch.advantage - kl_cost * distance, {"mcpo/beta": kl_cost}  # Eq. 3
 
         learner, metrics = ascend(self, objective, state.learner, batch, progress)
         attention, moments, attention_norm = adam_step(
@@ -196,11 +196,11 @@ class MCPO(FirstOrder):
         should_write &= jnp.isfinite(attention_norm)
         metrics |= {
             "mcpo/alpha": mean_alpha,
-            "mcpo/kl_old_new": old_to_new,
+            "mcpo/kl_old_new": context.old_to_new,
             "mcpo/kl_old_virtual": old_to_virtual,
             "mcpo/kl_new_virtual": new_to_virtual,
             "mcpo/return_virtual": return_virtual,
-            "mcpo/return_old": context[4],
+            "mcpo/return_old": context.return_old,
             "mcpo/written": should_write.astype(jnp.float32),
         }
         metrics |= state.attention_metrics(virtual.attention)

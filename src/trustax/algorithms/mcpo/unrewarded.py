@@ -11,12 +11,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from trustax.algorithms.batch import Batch
-from trustax.ops.objectives import expectation
+from trustax.ops.objectives import EPSILON, expectation
 from trustax.ops.transforms import sum_over_devices
 from trustax.types import Rollout
 
-EPSILON = 1e-5
-"""Added to a standard deviation before a division, as in `standardize`."""
 FADING = 0.97
 """In each rollout without a reward, the last standard deviation with a reward is multiplied by this."""
 
