@@ -12,6 +12,7 @@ from trustax.networks import Policy
 from trustax.types import EnvSpec, Metrics, Progress, Rollout
 
 
+@runtime_checkable
 class LearnerState(Protocol):
     """Everything an algorithm keeps between updates; a pytree of arrays."""
 
@@ -28,7 +29,7 @@ class Algorithm(Protocol):
     @property
     def discount(self) -> float: ...
 
-    def init(self, key: Key[Array, ""], spec: EnvSpec) -> Any:
+    def init(self, key: Key[Array, ""], spec: EnvSpec) -> LearnerState:
         """The state before the first update."""
         ...
 

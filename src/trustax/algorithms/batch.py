@@ -4,12 +4,14 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from trustax.networks import Policy
 from trustax.ops.advantages import gae
 from trustax.ops.distributions import Distribution
 from trustax.ops.objectives import importance_ratio, standardize
+from trustax.ops.transforms import sum_over_devices
 from trustax.types import Rollout
 
 
@@ -65,3 +67,13 @@ def evaluate(policy: Policy, batch: Batch) -> Evaluation:
     """π, V and τ = π/π_old of a policy on the samples of a batch."""
     distribution, value = policy.batch(batch.observation)
     return Evaluation(distribution, value, importance_ratio(distribution.log_prob(batch.action), batch.old_log_prob))
+
+
+def count_samples(batch: Batch) -> Float[Array, ""]:
+    """The number of samples of a batch or minibatch on all devices."""
+    return sum_over_devices(jnp.array(batch.weight.size, jnp.float32))
+
+
+def is_continuous(batch: Batch) -> bool:
+    """Whether actions are box actions."""
+    return jnp.issubdtype(batch.action.dtype, jnp.floating)

@@ -129,6 +129,9 @@ class Placement:
 
         return self._jit(function if self._collect_on_one_device else sharded, donate)
 
+    log = collect
+    """Jit a function that logs a rollout; all its arguments have a seed axis too."""
+
     def _jit(self, function: Callable[..., Any], donate: tuple[int, ...]) -> Any:
         return jax.jit(function, donate_argnums=donate, compiler_options=self._options)
 

@@ -94,20 +94,18 @@ class EnvPlacement:
         )
 
     def collect(self, function: Callable[..., Any], donate: tuple[int, ...] = ()) -> Any:
-        """Jit `collect`, or the function that logs a rollout."""
+        """Jit a function of policies, a collector state, environments and keys."""
 
         def sharded(*arguments: Any) -> Any:
-            logs = isinstance(arguments[0], EpisodeWindow)
-            if logs:
-                specs: Any = (REPLICATED, ROLLOUT, ROLLOUT, REPLICATED)
-                out_specs: Any = REPLICATED
-            else:
-                observer = _specs(arguments[1])
-                specs = (REPLICATED, observer, STATE, REPLICATED)
-                out_specs = (observer, STATE, ROLLOUT, ROLLOUT)
+            observer = _specs(arguments[1])
+            specs, out_specs = (REPLICATED, observer, STATE, REPLICATED), (observer, STATE, ROLLOUT, ROLLOUT)
             return self._shard(function, specs, out_specs)(*arguments)
 
         return self._jit(sharded, donate)
+
+    def log(self, function: Callable[..., Any], donate: tuple[int, ...] = ()) -> Any:
+        """Jit a function of windows of episodes, a rollout, finished episodes and statistics."""
+        return self._jit(self._shard(function, (REPLICATED, ROLLOUT, ROLLOUT, REPLICATED), REPLICATED), donate)
 
     def learn(self, function: Callable[..., Any], donate: tuple[int, ...] = ()) -> Any:
         """Jit a function of learners, a rollout, keys, values and the progress."""

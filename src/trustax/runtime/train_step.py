@@ -80,7 +80,7 @@ class TrainStep:
         self._keys = jax.jit(partial(_keys, run.horizon))
         self._traced = tuple(traced)
         self._learn = self.placement.learn(partial(_learn, run.algorithm, self._traced), donate=(0,))
-        self._log_rollout = self.placement.collect(_log_rollout, donate=(0,))
+        self._log_rollout = self.placement.log(_log_rollout, donate=(0,))
         self._collect: Any
         if isinstance(environment, CompiledEnvironment):
             collector = partial(collect, environment, preprocessing=preprocessing)

@@ -7,8 +7,7 @@ after an iteration whose divergence was far from the target.
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from trustax.algorithms.batch import Batch
-from trustax.ops.transforms import sum_over_devices
+from trustax.algorithms.batch import Batch, count_samples, is_continuous
 
 LIMITS = 0.1, 100.0
 """Bounds of an adaptive β_max, unless it starts outside of them."""
@@ -23,7 +22,7 @@ def kl_target_of(batch: Batch, target: float, growth: float, action_growth: floa
     because the divergence is a sum over them.
     """
     target = target * _num_action_dimensions(batch) ** action_growth
-    return target * jnp.maximum(num_samples(batch) / REFERENCE_BATCH_SIZE, 1) ** growth if growth else target
+    return target * jnp.maximum(count_samples(batch) / REFERENCE_BATCH_SIZE, 1) ** growth if growth else target
 
 
 def limits_of(
@@ -32,16 +31,6 @@ def limits_of(
     """The bounds of an adaptive β_max, which contain its initial value; the lower one is not below β_min."""
     low, high = LIMITS
     return jnp.maximum(jnp.minimum(low, kl_cost_max), kl_cost_min), jnp.maximum(high, kl_cost_max)
-
-
-def num_samples(batch: Batch) -> Float[Array, ""]:
-    """The number of samples of a batch or minibatch on all devices."""
-    return sum_over_devices(jnp.array(batch.weight.size, jnp.float32))
-
-
-def is_continuous(batch: Batch) -> bool:
-    """Whether actions are box actions."""
-    return jnp.issubdtype(batch.action.dtype, jnp.floating)
 
 
 def _num_action_dimensions(batch: Batch) -> int:

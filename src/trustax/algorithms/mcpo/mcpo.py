@@ -21,10 +21,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
+from trustax.algorithms.batch import Batch, Evaluation, count_samples, evaluate, is_continuous, make_batch
 from trustax.algorithms.first_order import FirstOrder, ascend, batch_metrics, init_actor_critic
 from trustax.algorithms.mcpo.attention import Attention, dropout_masks
-from trustax.algorithms.mcpo.beta_max import is_continuous, kl_target_of, limits_of, num_samples
+from trustax.algorithms.mcpo.beta_max import kl_target_of, limits_of
 from trustax.algorithms.mcpo.context import NUM_FEATURES, ContextFeatures, context_of
 from trustax.algorithms.mcpo.memory import PolicyMemory
 from trustax.algorithms.mcpo.state import MCPOState
@@ -255,7 +255,7 @@ class MCPO(FirstOrder):
             return switched
         decides = state.num_updates % self.num_minibatches == 0  # an epoch begins
         if is_auto:
-            decides |= num_samples(batch) >= LARGE_MINIBATCH
+            decides |= count_samples(batch) >= LARGE_MINIBATCH
         return jnp.where(decides, switched, beta)
 
     def _distance(
