@@ -74,7 +74,7 @@ class Recorded(HostAdapter):
 
 
 def policies_of(seeds: Sequence[int], spec: EnvSpec) -> Policy:
-    architecture = Architecture(spec, (8,))
+    architecture = Architecture(spec) if spec.is_image else Architecture(spec, (8,))
     size = jax.eval_shape(architecture.init, jax.random.key(0)).parameters.size
     rows = [np.random.default_rng(seed).normal(size=size).astype(np.float32) for seed in seeds]
     return jax.vmap(lambda row: Policy(row, architecture))(jnp.asarray(np.stack(rows)))
