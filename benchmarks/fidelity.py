@@ -29,7 +29,7 @@ from trustax.paper.tasks import task_of
 ROOT = Path(__file__).parent.parent
 READINGS_FILE = ROOT / "results" / "readings.json"
 PAGES = {name: ROOT / "docs" / f"{name}.md" for name in ("fidelity", "findings", "readings")}
-ROUNDS = tuple(range(1, 19))
+ROUNDS = tuple(range(1, 20))
 CONTROLS = ("minibatch 10", "PPO", "PPO, small means")
 """Readings that are not ranked: the literal one, and PPO."""
 CHOSEN = "cap to 0.01 from 10"
