@@ -1,7 +1,7 @@
 """The clip ranges of TRGPPO: how far a probability ratio can move within a trust region.
 
 Within {π : KL ≤ δ} the ratio π(a|s) / π_old(a|s) can move further for unlikely actions. The bounds depend only on the
-likelihood of the action, so they are tabulated once, in float64, and looked up. As in the paper, KL is KL(π‖π_old) for
+likelihood of the action, so they are tabulated once, in float64, and looked up. KL is KL(π‖π_old) for
 Gaussians and KL(π_old‖π) for categorical distributions.
 """
 

@@ -96,7 +96,7 @@ class Group:
         return [value] if self._link is None else self._link.gather(value)
 
     def any_process(self, flag: bool) -> bool:
-        """Whether the flag is true in any process; every process must ask."""
+        """Whether the flag is true in any process; every process must call this."""
         return any(self.gather(bool(flag)))
 
     def learners(self, run: Run) -> range:

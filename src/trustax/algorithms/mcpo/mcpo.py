@@ -81,8 +81,8 @@ class MCPO(FirstOrder):
     """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch; auto: at every
     minibatch if actions are continuous or it has 1,024 samples or more, else once an epoch."""
     unrewarded_advantages: Literal["scaled", "standardized"] = "scaled"
-    """Advantages of a rollout without a reward: kept small, as in algorithms/mcpo/unrewarded.py, or standardized as
-    usual."""
+    """Advantages of a rollout without a reward: scaled by the last rollout with a reward, so that they stay small, or
+    standardized as usual."""
     kl_cost: PerLearner = setting(1.0, minimum=0)
     """β with kl_cost_rule fixed, and its initial value with adaptive; otherwise unused."""
     kl_target: PerLearner = setting(0.03, minimum=0)
