@@ -11,14 +11,17 @@ The table has every method with its default settings. Time limits are bootstrapp
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from trustax.algorithms import ALGORITHMS
 from trustax.cli.formatting import short_count
+from trustax.paper.experiments import Cell
 from trustax.paper.methods import method
-from trustax.paper.results import digest, find, outcome_of, read, write
+from trustax.paper.reproduce.plan import definitions, missing_seeds
+from trustax.paper.results import find, outcome_of, read, write
 from trustax.paper.tables.layout import markdown_lines, number
 from trustax.paper.tasks import Task, task
 from trustax.run import Run
@@ -57,16 +60,18 @@ def targets() -> Runs:
 
 
 def train_missing(group: str, part: str) -> None:
-    """Train the runs of a group that have no outcome yet and whose name contains `part`."""
+    """Train the seeds of a group that have no outcome yet, in runs whose name contains `part`."""
     runs, folder = {"defaults": defaults, "targets": targets}[group](), FOLDERS[group]
     if not any(part in f"{name} on {env_id}" for name, env_id in runs):
         raise SystemExit(f"no run has {part!r} in its name; a name is, for example, PPO() on CartPole-v1")
-    done = {(outcome.method, digest(outcome.run)) for outcome in read(folder)}
+    done = definitions(folder)
     for (name, env_id), run in runs.items():
-        if part in f"{name} on {env_id}" and (name, digest(run)) not in done:
-            began = time.perf_counter()
-            records = train(run).records
-            print(write(outcome_of(run, name, records, time.perf_counter() - began), folder))
+        if part in f"{name} on {env_id}":
+            for seeds in missing_seeds(Cell(name, env_id, run), done):
+                missing = replace(run, seed=seeds[0], num_seeds=len(seeds))
+                began = time.perf_counter()
+                records = train(missing).records
+                print(write(outcome_of(missing, name, records, time.perf_counter() - began), folder))
 
 
 def table() -> str:

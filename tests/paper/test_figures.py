@@ -264,7 +264,12 @@ def test_the_overview_shows_the_default_of_mcpo_beside_ppo_and_the_best_other_me
         for is_ppo in (True, False)
     )
     labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert labels == ["MCPO", ppo.method, other.method]
+    assert labels == ["MCPO()", ppo.method, other.method]
+    assert "Stopped early" not in caption(figure)
+    shorter = [replace(one, steps=[9 * step // 10 for step in one.steps]) for one in outcomes]
+    assert f"Stopped early: MCPO N=10 default on pendulum at {short_count(shorter[0].steps[-1])}" in caption(
+        draw_overview(shorter, "paper")[""]
+    )
 
 
 def test_the_ablation_shows_every_method_and_the_papers_margins() -> None:

@@ -61,6 +61,24 @@ def test_seeds_from_several_files_share_their_steps(tmp_path: Path) -> None:
     assert merged.final.tolist() == [-150.0] * 3
 
 
+def test_a_completed_cell_counts_each_seed_once_and_nothing_that_stopped_early(tmp_path: Path) -> None:
+    run = experiment("table-1").cells("paper")[0].run
+
+    def store(seeds: range, value: float, stopped: bool = False) -> None:
+        part = replace(run, seed=seeds[0], num_seeds=len(seeds))
+        last = record(part) | {"rollout/ep_rew_mean": [value] * len(seeds)}
+        last |= {"time/total_timesteps": 10} if stopped else {}
+        write(outcome_of(part, "PPO", [last], seconds=1.0), tmp_path)
+
+    store(range(0, 3), 1.0, stopped=True)
+    assert [one.final.tolist() for one in read(tmp_path)] == [[1.0] * 3]
+    store(range(1, 5), 2.0)
+    store(range(4, 6), 3.0)
+    (merged,) = read(tmp_path)
+    assert merged.is_complete
+    assert merged.final.tolist() == [2.0] * 4 + [3.0]
+
+
 def command(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str, str]:
     """Exit code, stdout and stderr of `trustax reproduce`."""
     with pytest.raises(SystemExit) as leaving:
@@ -76,7 +94,8 @@ def command(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[i
         ([(range(0, 5), None, None)], []),
         ([(range(0, 6), None, None)], []),
         ([(range(0, 2), None, None), (range(3, 4), None, None)], [range(2, 3), range(4, 5)]),
-        ([(range(0, 5), 2_000_000, None)], []),  # tables show the longest
+        ([(range(0, 5), 2_000_000, None)], []),  # tables show it
+        ([(range(0, 5), 2_000_000, None), (range(0, 1), None, None)], [range(1, 5)]),  # tables show the exact length
         ([(range(0, 2), 2_000_000, None)], [range(0, 5)]),
         ([(range(0, 5), 500_000, None)], [range(0, 5)]),
         ([(range(0, 5), None, "MCPO N=40")], [range(0, 5)]),

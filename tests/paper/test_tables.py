@@ -254,6 +254,7 @@ def test_an_ablation_is_compared_by_its_margin(tmp_path: Path) -> None:
     leave(tmp_path, "ablation", "α=0.5", task, [100.0], steps=10_000_000)
     shown = table("ablation", tmp_path, "paper")
     assert numbers(cell(shown, "No ψ", "margin")) == pytest.approx((-90.0, 10.0, 2))
+    assert cell(shown, "No ψ", "margin").interval == pytest.approx((-110.0, -70.0)), "both means are resampled"
     assert cell(shown, "No ψ", "margin").verdict == "matches"
     assert cell(shown, "Adaptive β", "margin").verdict == "differs, better"
     assert cell(shown, "α=0.5", "margin").verdict == "short"

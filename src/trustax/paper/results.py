@@ -145,7 +145,10 @@ def write(outcome: Outcome, folder: Path) -> Path:
 
 
 def read(folder: Path) -> list[Outcome]:
-    """Read every outcome in a folder; outcomes that differ only in their seeds are merged."""
+    """Read every outcome in a folder; outcomes that differ only in their seeds are merged.
+
+    Each seed counts once, and outcomes of runs that stopped before their end only if none of the others is complete.
+    """
     cells: dict[tuple[str, str], list[Outcome]] = {}
     for path in sorted(folder.glob("*.json")):
         outcome = read_file(path)
@@ -183,6 +186,7 @@ def read_file(path: Path) -> Outcome:
 
 
 def _merged(cell: list[Outcome]) -> Outcome:
+    cell = _without_repeated_seeds([outcome for outcome in cell if outcome.is_complete] or cell)
     if len(cell) == 1:
         return cell[0]
     cell = _at_the_same_steps(cell)
@@ -195,6 +199,18 @@ def _merged(cell: list[Outcome]) -> Outcome:
         seconds=sum(outcome.seconds for outcome in cell),
         steps_per_second=float(np.mean([outcome.steps_per_second for outcome in cell])),
     )
+
+
+def _without_repeated_seeds(cell: list[Outcome]) -> list[Outcome]:
+    """Each seed from the first outcome that has it. The details, which are means over seeds, stay as they are."""
+    distinct, seen = list[Outcome](), set[int]()
+    for outcome in cell:
+        rows = [row for row, seed in enumerate(outcome.run.seeds) if seed not in seen]
+        seen.update(outcome.run.seeds)
+        if rows:
+            successes = None if outcome.successes is None else outcome.successes[rows]
+            distinct.append(replace(outcome, returns=outcome.returns[rows], successes=successes))
+    return distinct
 
 
 def _at_the_same_steps(cell: list[Outcome]) -> list[Outcome]:

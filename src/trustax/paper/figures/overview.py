@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from trustax.cli.formatting import short_count
 from trustax.paper.experiments import EXPERIMENTS, PARTS, Experiment
 from trustax.paper.figures.captions import seeds_text
 from trustax.paper.figures.curves import OutcomeByMethod, curve_of, outcomes_on
@@ -31,8 +32,9 @@ def draw_overview(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figur
         return {}
     everything = [outcome for found in shown.values() for outcome in found.values()]
     caption = (
-        f"{seeds_text(everything)}; {BAND}. Orange: PPO with its best setting. Green: the best other method of the "
-        f"paper, by its final mean. Both where they have run. Protocol {protocol}."
+        f"{seeds_text(everything)}; {BAND}. Orange: PPO with its best setting; PPO() has the initial σ of MCPO(), the "
+        f"others have σ = 1. Green: the best other method of the paper, by its final mean. Both where they have run. "
+        f"Protocol {protocol}.{_stopped_early(shown)}"
     )
     rows = -(-len(shown) // NUM_COLUMNS)
     size = (13.0, 2.6 * rows + 0.9)
@@ -45,6 +47,17 @@ def draw_overview(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figur
     for axes in panels[:, 0]:
         axes.set_ylabel("episode return")
     return {"": figure}
+
+
+def _stopped_early(shown: dict[str, OutcomeByMethod]) -> str:
+    """Which lines are shorter than the paper's runs, as the end of the caption."""
+    short = [
+        f"{method} on {task} at {short_count(outcome.steps[-1])}"
+        for task, found in shown.items()
+        for method, outcome in found.items()
+        if not outcome.is_complete
+    ]
+    return f" Stopped early: {', '.join(short)}." if short else ""
 
 
 def _shown_on(task: str, outcomes: Sequence[Outcome], protocol: str) -> OutcomeByMethod:
@@ -71,7 +84,7 @@ def _best(found: OutcomeByMethod, methods: list[str]) -> list[str]:
 def _draw_task(axes: Axes, task: str, found: OutcomeByMethod) -> None:
     for method, outcome in found.items():
         role = 0 if method in DEFAULTS else 1 if method.startswith("PPO") else 2
-        name = "MCPO" if role == 0 else method.removesuffix(" default")
+        name = ("MCPO()", "PPO()" if method.endswith(" default") else method, method)[role]
         curve = curve_of(outcome, outcome.returns)
         draw_seeds(axes, curve, COLORS[role], linestyle=("-", "--", ":")[role], label=name, linewidth=1.8)
     label_axes(axes, "", TASKS[task].total_timesteps)

@@ -81,16 +81,16 @@ def definitions(folder: Path) -> list[tuple[str, Run]]:
 def missing_seeds(cell: Cell, found: Iterable[tuple[str, Run]]) -> list[range]:
     """The seeds of a cell without an outcome, as contiguous ranges.
 
-    A longer run counts as an outcome if it has all of the cell's seeds, because tables show the longest run.
+    If there is no outcome of the cell's length, a longer run counts if it has all of the seeds: tables then show it.
     """
     seeds: dict[int, set[int]] = {}
     for method, run in found:
         if method == cell.method and same_except_length(run, cell.run):
             seeds.setdefault(run.total_timesteps, set()).update(run.seeds)
-    required = set(cell.run.seeds)
-    if any(length >= cell.run.total_timesteps and required <= present for length, present in seeds.items()):
+    required, length = set(cell.run.seeds), cell.run.total_timesteps
+    if length not in seeds and any(longer > length and required <= present for longer, present in seeds.items()):
         return []
-    return _ranges(sorted(required - seeds.get(cell.run.total_timesteps, set())))
+    return _ranges(sorted(required - seeds.get(length, set())))
 
 
 def _ranges(numbers: Sequence[int]) -> list[range]:

@@ -26,6 +26,8 @@ class Sample(NamedTuple):
     """trained for fewer steps than the paper"""
     choice: str = ""
     """the best setting, where a row stands for several of them"""
+    interval: tuple[float, float] | None = None
+    """the interval of the mean, where the scores alone do not give it"""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def entry(sample: Sample | None, target: Target | None, solved_at: float | None 
     """The cell of a sample, or an empty one. A seed solves the task if its score is at least `solved_at`."""
     if sample is None:
         return Entry(target, "not run")
-    interval = mean_interval(sample.scores)
+    interval = sample.interval or mean_interval(sample.scores)
     return Entry(
         target,
         "short" if sample.is_short else verdict(interval, target),

@@ -13,7 +13,7 @@ from trustax.paper.tables.layout import Column
 from trustax.paper.tables.targets import BEST_OF, HUMAN_SCORES
 from trustax.paper.tasks import TASKS
 from trustax.run import Run
-from trustax.sweeps.statistics import Runs, human_normalized
+from trustax.sweeps.statistics import Runs, bootstrap_interval, human_normalized
 
 Samples = dict[str, dict[str, Sample | None]]
 """By row and column."""
@@ -159,5 +159,17 @@ def _compare(samples: Samples, task: str, reference: str, key: str, compare: Cal
         own = row[task]
         row[key] = None
         if own is not None and other is not None:
-            scores = compare(own.scores, other.scores.mean())
-            row[key] = Sample(scores, min(own.steps, other.steps), own.is_short or other.is_short)
+            row[key] = Sample(
+                compare(own.scores, other.scores.mean()),
+                min(own.steps, other.steps),
+                own.is_short or other.is_short,
+                interval=_interval_of_comparison(compare, own.scores, other.scores),
+            )
+
+
+def _interval_of_comparison(compare: Callable[..., Runs], first: Runs, second: Runs) -> tuple[float, float]:
+    """The 95% interval of the difference or the ratio of two means; the runs of both are resampled."""
+    low, high = bootstrap_interval(
+        lambda one, other: compare(one[0].mean(axis=-1), other[0].mean(axis=-1)), [first], [second]
+    )
+    return float(low), float(high)
