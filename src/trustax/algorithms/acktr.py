@@ -44,7 +44,7 @@ class ACKTR(NetworkSettings):
     learning_rate: PerLearner = setting(0.25, minimum=0)
     """Initial step size, once momentum has built up (η)."""
     learning_rate_schedule: Schedule = "linear"
-    """How the learning rate changes over the run; the trust region is measured at η all along."""
+    """How the learning rate changes over the run; the scale of the trust region always uses the initial η."""
     schedule_boundaries: tuple[float, ...] = setting((0.5, 0.75), minimum=0, maximum=1)
     """Fractions of the run at which a piecewise schedule is divided by ten."""
     momentum: PerLearner = setting(0.9, minimum=0, below=1)

@@ -2,8 +2,9 @@
 
     maximize over θ   Ê[min(τ(θ) A, clip(τ(θ), lₜ, uₜ) A)]
 
-PPO with a clip range for each sample: as far as the ratio can move within a trust region {π : KL ≤ δ} around the old
-policy. Unlikely actions get a wider range, which leaves room for exploration. See `trustax.ops.clip_ranges`.
+PPO with a clip range for each sample: the range of ratios that policies within a trust region {π : KL ≤ δ} around the
+old policy can reach. Unlikely actions get a wider range, which leaves room for exploration. The module
+`trustax.ops.clip_ranges` computes the ranges.
 
 Wang, He, Tan, Gan: Trust Region-Guided Proximal Policy Optimization. NeurIPS 2019. arXiv:1901.10314
 """

@@ -3,9 +3,9 @@
     maximize over θ   Ê[τ(θ) A]   subject to   Ê[KL(π_old‖π_θ)] ≤ δ
 
 Each iteration takes one step on the whole rollout. Conjugate gradients compute the natural gradient F⁻¹g, which is
-scaled to the boundary of the trust region, where the Fisher information F approximates the divergence. A line search
-then halves the step until the surrogate has improved and the exact divergence is at most 1.5 δ. The policy needs no
-optimizer and no minibatches; the critic is fitted afterwards.
+scaled to the boundary of the trust region; there, the quadratic form of the Fisher information F stands in for the
+divergence. A line search then halves the step until the surrogate has improved and the exact divergence is at most
+1.5 δ. The policy needs no optimizer and no minibatches; the critic is fitted afterwards.
 
 Schulman, Levine, Moritz, Jordan, Abbeel: Trust Region Policy Optimization. ICML 2015. arXiv:1502.05477
 """

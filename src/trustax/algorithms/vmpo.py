@@ -113,7 +113,7 @@ class VMPO(FirstOrder):
     def _dual_loss(
         self, duals: Duals, advantage: Float[Array, " batch"], chosen: Bool[Array, " batch"], kl: Float[Array, ""]
     ) -> Float[Array, ""]:
-        # Half of a single sample is no sample: then use all samples, with advantages of 0.
+        # The better half of a single sample is empty: use all samples then, with advantages of 0.
         chosen, advantage = chosen | ~chosen.any(), jnp.where(chosen.any(), advantage, 0.0)
         log_mean = jax.nn.logsumexp(advantage / duals.temperature, where=chosen) - jnp.log(jnp.sum(chosen))
         temperature_loss = duals.temperature * (self.temperature_target + log_mean)

@@ -25,7 +25,7 @@ class FaultyEnvError(Exception):
 
 @contextmanager
 def failures_of(index: int, function: str) -> Iterator[None]:
-    """Turn any exception from a function of an environment into an `FaultyEnvError`.
+    """Turn any exception from a function of an environment into a `FaultyEnvError`.
 
     `sys.exit` counts as an exception: an environment must not end the training.
     """

@@ -132,7 +132,7 @@ def _join(host: str, port: int, own: dict[str, Any], deadline: float) -> Peer:
         connection.sendall(json.dumps(own).encode() + b"\n")
         welcome = _read_line(connection, max(1.0, deadline - time.monotonic() + SILENCE_SECONDS))
         if welcome is None:
-            raise TrustaxError(f"process 0 at {host}:{port} has ended before all processes were there; start all again")
+            raise TrustaxError(f"process 0 at {host}:{port} ended before all processes had connected; start all again")
         if "reason" in welcome:
             raise TrustaxError(str(welcome["reason"])[:500])
         stack.pop_all()

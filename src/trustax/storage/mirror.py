@@ -113,7 +113,7 @@ class Mirror:
         try:
             self._copy(everything=False)
         except StoreError as error:
-            print(f"{error}; training continues, and is copied later", file=sys.stderr)
+            print(f"{error}; training continues, and the run is copied later", file=sys.stderr)
         self._ended = time.monotonic()
         self._seconds = self._ended - began
 

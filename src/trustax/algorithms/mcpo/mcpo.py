@@ -64,7 +64,7 @@ class MCPO(FirstOrder):
     trust_region_weight: Literal["adaptive"] | float = setting("adaptive", minimum=0, maximum=1)
     """α, the weight of the virtual trust region relative to the old policy's: per sample, or a constant in [0, 1]."""
     trust_region_sharpness: PerLearner = setting(100.0, minimum=0)
-    """Factor on the difference of returns that α is the sigmoid of (adaptive); with the paper's 1, α stays near 0.5."""
+    """Factor on the difference of returns inside the sigmoid of an adaptive α; with the paper's 1, α stays near 0.5."""
     kl_cost_rule: Literal["switching", "annealed", "adaptive", "fixed"] = "switching"
     """β, the weight of both regions: switched (the paper), annealed from 1 to 0, adapted to a KL target, or fixed."""
     kl_cost_min: PerLearner = setting(0.01, minimum=0)

@@ -57,8 +57,8 @@ class Evaluate(CheckedSettings):
         """Start without evaluations, or with those up to the checkpoint from which the run resumes."""
         if self.env is None and not is_known(run.env_id):
             raise TrustaxError(
-                f"Evaluate needs an environment, because the run's, {run.env_id}, was not given by its id; "
-                "pass the same to Evaluate(env=...)"
+                f"Evaluate needs an environment, because that of the run, {run.env_id}, was not given by its id; "
+                "pass the same environment as Evaluate(env=...)"
             )
         self.evaluations = []
         if run_dir is not None and (run_dir / EVALUATIONS_FILE).exists():
