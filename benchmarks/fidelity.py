@@ -1,4 +1,4 @@
-"""The tables of docs/fidelity.md, docs/findings.md and docs/readings.md, from the files under results/.
+"""Tables of docs/fidelity.md, docs/learning.md and docs/readings-tables.md, from the files under results/.
 
 usage: python benchmarks/fidelity.py                        print the tables
        python benchmarks/fidelity.py --write                put them into the pages
@@ -12,6 +12,7 @@ ranked, so that all ranks are among the same readings.
 import argparse
 import json
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from trustax.paper.tasks import task_of
 
 ROOT = Path(__file__).parent.parent
 READINGS_FILE = ROOT / "results" / "readings.json"
-PAGES = {name: ROOT / "docs" / f"{name}.md" for name in ("fidelity", "findings", "readings")}
+PAGES = {name: ROOT / "docs" / f"{name}.md" for name in ("fidelity", "learning", "readings-tables")}
 ROUNDS = tuple(range(1, 20))
 CONTROLS = ("minibatch 10", "PPO", "PPO, small means")
 """Readings that are not ranked: the literal one, and PPO."""
@@ -113,7 +114,7 @@ CHOICES = {
     "… σ starts at 1": "auto, unrewarded 0.97, sharp α",
     "… the paper's α": "auto, unrewarded 0.97",
     "… all advantages standardized": "adaptive, ∝batch, auto",
-    "… β decided once an epoch": "adaptive, ∝batch",
+    "… β decided once an epoch in large minibatches too": "adaptive, ∝batch",
     "… one KL target for any batch": "adaptive",
     "… constant β_max = 10 (the preset)": "epoch 10",
     "… β decided at every minibatch (literal)": "minibatch 10",
@@ -157,17 +158,29 @@ def choice_table() -> str:
 
 def _pooled(rows: list[dict[str, Any]], cell: Cell, meaning: Reading) -> str:
     """All runs of a cell with a reading, under any name that means the same there."""
-    runs = [
-        value
+    runs = _distinct(
+        row["returns"]
         for row in rows
         if (row["task"], row["protocol"]) == cell and _meaning(row["reading"], cell[0]) == meaning
-        for value in row["returns"]
-    ]
+    )
     if not runs:
         return ""
-    mean, error = np.mean(runs), np.std(runs) / np.sqrt(len(runs))
+    mean, error = np.mean(runs), np.std(runs, ddof=1) / np.sqrt(len(runs))
     digits = 2 if abs(mean) < 1 else 0
     return f"{number(float(mean), digits)} ± {number(float(error), digits)} ({len(runs)})"
+
+
+def _distinct(rounds: Iterable[list[float]]) -> list[float]:
+    """The returns of all rounds. A round that begins with all returns of an earlier one has run its seeds again.
+
+    >>> _distinct([[1.0, 2.0], [1.0, 2.0, 3.0], [1.0, 4.0]])
+    [1.0, 2.0, 3.0, 1.0, 4.0]
+    """
+    earlier = list[list[float]]()
+    for returns in rounds:
+        repeated = max((len(one) for one in earlier if returns[: len(one)] == one), default=0)
+        earlier.append(returns[repeated:] if repeated else returns)
+    return [value for returns in earlier for value in returns]
 
 
 def _meaning(name: str, env_id: str) -> Reading:
@@ -284,11 +297,12 @@ def tables(page: str) -> dict[str, str]:
     """Every table of a page by the name in its markers."""
     match page:
         case "fidelity":
-            return {"choice": choice_table(), "outcomes": outcomes_table(), "short": short_table()}
-        case "findings":
-            return {"baselines": baselines_table()}
+            return {"choice": choice_table(), "outcomes": outcomes_table()}
+        case "learning":
+            return {"short": short_table()}
         case _:
-            return {f"round {number}": readings_table(number) for number in ROUNDS}
+            rounds = {f"round {number}": readings_table(number) for number in ROUNDS}
+            return rounds | {"baselines": baselines_table()}
 
 
 def written(name: str) -> str:

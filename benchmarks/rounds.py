@@ -1,4 +1,6 @@
-"""The readings of MCPO that were compared to choose its default, round by round. docs/readings.md has the results.
+"""The readings of MCPO that were compared to choose its default, round by round.
+
+The results: docs/readings.md and docs/readings-tables.md.
 
 A reading differs from another in numbers alone, so that one program trains all of them: see readings.py.
 """

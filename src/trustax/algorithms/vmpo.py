@@ -10,7 +10,7 @@ advantages, the multiplier α sets the cost of distance from the old policy; bot
 Public code differs in the first term. V-MPO's paper, rlax and Stoix sum over S, as above (`reduction="sum"`, the
 default). The code that the MCPO paper names, YYCAAA/V-MPO_Lunarlander, also divides by |S| (`reduction="mean"`), so the
 KL penalty has |S| times the relative weight. The presets of the MCPO paper's tables take the mean, whose returns are
-nearer to the paper's; docs/findings.md shows both.
+nearer to the paper's; docs/readings-tables.md shows both.
 
 Song et al.: V-MPO: On-Policy Maximum a Posteriori Policy Optimization for Discrete and Continuous Control. ICLR 2020.
 arXiv:1909.12238
