@@ -18,6 +18,7 @@ from trustax.cli.commands import Plot
 from trustax.cli.main import main
 from trustax.cli.methods import method_named
 from trustax.cli.parsing import _in_one_line
+from trustax.cli.settings_file import read_settings
 from trustax.cli.training import _new_folder
 from trustax.ops.metrics import RETURN, STEP
 from trustax.paper.reproduce.reproduce import NAMES
@@ -203,6 +204,23 @@ def test_every_public_name_can_be_imported_lazily() -> None:
         ("evaluate runs --num-episodes few", "--num-episodes must be a whole number, not 'few'"),
         ("train ppo --task hopper --env-id Ant-v5", "--task hopper and --env-id Ant-v5 both name an environment"),
         ("plot", "plot needs the folder of at least one run"),
+        (
+            "tune ppo --env-id CartPole-v1 --tune clip_range:0.1..0.4 --minutes 9",
+            "of the engine local; its options: --jobs",
+        ),
+        ("reproduce cost --engine slurm --partition gpu", "--engine changes nothing in cost: its runs train on this"),
+        ("reproduce within --jobs 2", "--jobs changes nothing in within: its runs train on this machine"),
+        ("reproduce table-1 --render-only --methods nonsense", "this experiment has no method 'nonsense'"),
+        ("reproduce table-1 --render-only --tasks hoper", "this experiment has no task 'hoper'"),
+        ("reproduce table-1 --render-only --steps 9", "--steps changes nothing in table-1: nothing is run"),
+        ("reproduce curves --seeds 3", "--seeds changes nothing in curves: nothing is run; leave it out"),
+        ("reproduce curves --address nowhere:1", "--address changes nothing in curves"),
+        ("reproduce curves --methods nonsense", "--methods changes nothing in curves"),
+        ("zoo evaluate --num-episodes 0", "--num-episodes must be at least 1, not 0"),
+        ("sweep ppo --env-id CartPole-v1 --env_id=Pendulum-v1", "--env-id is given twice; give it once with all its"),
+        ("tune ppo --env-id CartPole-v1 --tune clip_range:0.1..0.4 --tune num_epochs:1,2", "--tune is given twice"),
+        ("reproduce table-1 --tasks pendulum --tasks lunar-lander", "--tasks is given twice"),
+        ("train ppo --env-id CartPole-v1 --callbacks evaluate --callbacks progress", "--callbacks is given twice"),
     ],
 )
 def test_a_mistake_gets_a_one_line_error(arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -261,12 +279,24 @@ def test_runs_of_a_sweep_are_plotted_by_setting(tmp_path: Path) -> None:
     plot = Plot(run_dirs=(str(tmp_path / "sweep"),), output=tmp_path / "curves.png")
     with pytest.MonkeyPatch.context() as patch:
         seen: dict[str, Any] = {}
-        patch.setattr("trustax.plotting.curves.plot_curves", lambda curves, *_, **__: seen.update(curves))
+        patch.setattr("trustax.plotting.tasks.plot_curves", lambda curves, *_: seen.update(curves))
         plot()
     assert {label: records[0][RETURN] for label, records in seen.items()} == {
         "ppo learning_rate=0.0001": [1.0, 3.0],
         "ppo learning_rate=0.001": [10.0, 30.0],
     }
+
+
+def test_a_settings_file_may_have_the_name_of_the_zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("zoo").write_text("horizon = 64\n")
+    assert read_settings("./zoo") == {"horizon": 64}
+    assert read_settings("zoo") == {}
+    asked: list[Any] = []
+    monkeypatch.setattr("trustax.cli.training.Train.__call__", lambda command: asked.append(command.run))
+    with pytest.raises(SystemExit):
+        main(["train", "ppo", "--env-id", "CartPole-v1", "--settings", "./zoo"])
+    assert asked[0].horizon == 64
 
 
 def test_the_message_of_the_parser_is_found_with_and_without_a_frame() -> None:

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,14 @@ import numpy as np
 import pytest
 from reliability.made import RUN
 
+from trustax.algorithms import PPO
 from trustax.errors import TrustaxError
 from trustax.ops.metrics import RETURN, STEP
 from trustax.plotting.curves import COLORS, MAX_POINTS, STYLE, draw, plot_curves, to_curve
+from trustax.plotting.learners import by_setting
 from trustax.plotting.tasks import draw_tasks, plot_tasks
-from trustax.run import write_run
+from trustax.plotting.tuning import Point, draw_tuning
+from trustax.run import Run, write_run
 from trustax.storage.journal import METRICS_FILE, read_records
 from trustax.storage.records import EVALUATIONS_FILE
 
@@ -102,6 +107,68 @@ def test_any_name_is_shown_literally(tmp_path: Path) -> None:
     assert shown[:3] == names[:3]
     assert shown[3].startswith("runs/long…")
     assert shown[3].endswith("seed0")
+
+
+GRID = [f"mcpo memory_size={size} learning_rate={rate}" for size in (5, 10, 40) for rate in ("0.0001", "0.0003")]
+
+
+def legend_of(*names: str) -> list[str]:
+    """The title and the names of a legend that lies inside its figure, beside the axes."""
+    figure = drawn(**{name: records(1.0, 2.0) for name in names})
+    (legend,), (axes,) = figure.legends, figure.axes
+    box = legend.get_window_extent()
+    assert axes.get_window_extent().x1 < box.x0
+    assert figure.bbox.contains(box.x0, box.y0)
+    assert figure.bbox.contains(box.x1, box.y1)
+    return [legend.get_title().get_text(), *(text.get_text() for text in legend.get_texts())]
+
+
+def test_a_legend_has_room_and_says_once_what_all_curves_share() -> None:
+    assert legend_of(*GRID, "ppo learning_rate=0.0001") == ["", *GRID, "ppo learning_rate=0.0001"]
+    assert legend_of(*GRID) == ["mcpo", *(name.removeprefix("mcpo ") for name in GRID)]
+    assert legend_of(*GRID[::2])[:2] == ["mcpo\nlearning_rate=0.0001", "memory_size=5"]
+    many = [f"{name} virtual_policy={number}" for name in GRID for number in range(8)]
+    assert len(legend_of(*many)) == 1 + len(many)
+
+
+def test_names_that_differ_in_their_middle_only_are_not_cut() -> None:
+    names = ["runs/" + "long" * 20 + f"seed{number}" + "long" * 20 for number in range(2)]
+    assert legend_of(*names)[1:] == names
+
+
+def test_long_titles_are_wrapped() -> None:
+    task = "gymnasium:my_package.environments:UnlockPickup-v0"
+    curves = {f"{task}-{number}": {"ppo": to_curve(records(1.0, 2.0))} for number in range(3)}
+    with matplotlib.rc_context(STYLE):
+        figure = draw_tasks(curves, "return")
+        figure.draw_without_rendering()
+    boxes = [axes._left_title.get_window_extent() for axes in figure.axes]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+
+
+def test_the_names_of_choices_do_not_overlap() -> None:
+    choices = ["64x64", "128x128", "256x256x256", "32x32x32x32", "32x64x32x64"]
+    points = [Point(number, 1.0, True, {"hidden_sizes": choice}) for number, choice in enumerate(choices)]
+    with matplotlib.rc_context(STYLE):
+        figure = draw_tuning(points, {"hidden_sizes": None}, "")
+        figure.draw_without_rendering()
+    labels = figure.axes[1].get_xticklabels()
+    assert {(label.get_rotation(), label.get_ha()) for label in labels} == {(30.0, "right")}
+
+
+def test_learners_with_other_settings_are_curves_of_their_own(tmp_path: Path) -> None:
+    run = Run(algorithm=PPO(learning_rate=(1e-5, 1e-2, 1e-5)), env_id="A", num_seeds=3)
+    lines = [{STEP: 8, RETURN: [1.0, 2.0, 3.0]}, {STEP: 16, RETURN: [None, 5.0, 6.0]}]
+    curves = by_setting(run, lines)
+    assert {name: [record[RETURN] for record in own] for name, own in curves.items()} == {
+        "ppo learning_rate=1e-05": [[1.0, 3.0], [None, 6.0]],
+        "ppo learning_rate=0.01": [[2.0], [5.0]],
+    }
+    assert list(by_setting(replace(run, algorithm=PPO()), lines)) == ["ppo"]
+    (tmp_path / METRICS_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / EVALUATIONS_FILE).write_text(f'{{"{STEP}": 8, "eval/mean_reward": [1.0, 2.0, 3.0]}}\n')
+    curves = by_setting(run, read_records(tmp_path))
+    assert [to_curve(own, "eval/mean_reward").values.tolist() for own in curves.values()] == [[[1.0, 3.0]], [[2.0]]]
 
 
 def test_more_runs_than_colors_are_distinguishable() -> None:

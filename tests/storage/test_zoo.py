@@ -76,7 +76,7 @@ def test_a_sweep_starts_from_the_settings_of_each_method_and_task(monkeypatch: p
 
 
 def test_a_study_starts_from_the_settings_of_the_zoo() -> None:
-    command = Tune(method="ppo", env_id="CartPole-v1", settings=Path("zoo"), tune=("learning_rate:1e-5..1e-2:log",))
+    command = Tune(method="ppo", env_id="CartPole-v1", settings="zoo", tune=("learning_rate:1e-5..1e-2:log",))
     assert command.tuning({"num_seeds": [2]}).run == run("ppo", "CartPole-v1", num_seeds=2)
 
 

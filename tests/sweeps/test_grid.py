@@ -68,6 +68,7 @@ def test_a_setting_applies_to_the_methods_that_have_it() -> None:
         ({"memory_sizes": [5]}, "memory_size"),
         ({"memory_size": []}, "memory_size has no value"),
         ({"memory_size": [5, 5]}, "twice"),
+        ({"discount": [1, 1.0]}, "discount has a value twice: 1, 1.0"),
         ({"num_seeds": [1, 2]}, "one value"),
         ({"memory_size": [0]}, "memory_size must be"),
     ],
@@ -75,6 +76,29 @@ def test_a_setting_applies_to_the_methods_that_have_it() -> None:
 def test_mistakes_are_refused(settings: dict[str, list[int]], message: str) -> None:
     with pytest.raises(TrustaxError, match=message):
         Grid(METHODS, ["A-v0"], settings).expand()
+
+
+def test_a_method_or_an_environment_is_not_trained_twice(tmp_path: Path) -> None:
+    with pytest.raises(TrustaxError, match="the sweep has A-v0 twice"):
+        Grid(METHODS, ["A-v0", "B-v0", "A-v0"])
+    with pytest.raises(TrustaxError, match="the sweep has ppo twice"):
+        Sweep(methods=("ppo", "mcpo", "ppo"), env_id=("native:CartPole-v1",), folder=str(tmp_path)).run({})
+
+
+def test_settings_that_differ_in_the_last_digits_have_labels_of_their_own() -> None:
+    runs = Grid({"ppo": PPO()}, ["A-v0"], {"discount": [0.99, 0.9999999, 1.0]}).expand()
+    assert [cell.label for _, (cell,) in runs] == ["ppo discount=0.99", "ppo discount=0.9999999", "ppo discount=1.0"]
+
+
+def test_a_sweep_in_which_no_episode_has_ended_shows_its_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ((run, (cell,)),) = Grid({"ppo": PPO()}, ["A-v0"]).expand()
+    job = Job(title="", run=run, folder=tmp_path / "run")
+    result = SweepResult(tmp_path, [Finished(cell, job, np.array([np.nan]))])
+    Sweep(methods=("ppo",))._show(result)
+    assert capsys.readouterr().out.splitlines()[-1] == f"results         {tmp_path}/results.csv"
+    assert not (tmp_path / "curves.png").exists()
 
 
 def test_a_grid_has_the_same_digest_only_if_it_has_the_same_runs() -> None:
@@ -98,7 +122,8 @@ def test_options_of_the_sweep_are_separated_from_settings() -> None:
             "8,",
             "--x",
             "-1",
-        ]
+        ],
+        Sweep,
     )
     assert own == ["ppo", "mcpo", "--env-id", "A", "B", "--jobs", "2"]
     assert settings == {"num_seeds": [3], "hidden_sizes": [(64, 64), (8,)], "x": [-1]}
@@ -113,12 +138,18 @@ def test_a_file_defines_a_sweep_and_options_take_precedence(tmp_path) -> None:
 
 
 def test_an_option_of_another_engine_is_refused() -> None:
-    with pytest.raises(TrustaxError, match="--address is not an option of the engine local"):
+    with pytest.raises(TrustaxError, match="--address is not an option of the engine local; its options: --jobs"):
         EngineOptions(address="auto").make()
     with pytest.raises(TrustaxError, match="--jobs must be at least 1, not 0"):
         EngineOptions(jobs=0).make()
     with pytest.raises(TrustaxError, match="no engine for sweeps 'rya'; did you mean ray"):
         EngineOptions(engine="rya").make()
+
+
+@pytest.mark.parametrize("gpus", [-1.0, float("nan"), float("inf"), 1.5])
+def test_a_number_of_gpus_that_no_engine_can_give_is_refused(gpus: float) -> None:
+    with pytest.raises(TrustaxError, match="--gpus-per-run must be from 0 to 1, or a whole number, not"):
+        EngineOptions(engine="ray", gpus_per_run=gpus).make()
 
 
 def test_repeated_seeds_divide_the_learners() -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 
 from trustax.algorithms import PPO
 from trustax.cli.main import _default_run
-from trustax.cli.tune import Tune, parse_space, separate_options
+from trustax.cli.sweep import separate
+from trustax.cli.tune import Tune, parse_space
 from trustax.errors import TrustaxError
 from trustax.ops.metrics import RETURN, SKIPPED, STEP
 from trustax.run import Run, read_run, to_json, write_run
@@ -22,6 +24,7 @@ from trustax.sweeps.objectives import area, final, reported_values
 from trustax.sweeps.pool import Failure
 from trustax.sweeps.ranges import Range, checked_space, choice_of, default_choice
 from trustax.sweeps.tuning import tune
+from trustax.sweeps.tuning_results import TuningResult
 from trustax.sweeps.worker import Job
 
 RUN = Run(algorithm=PPO(hidden_sizes=(8,)), env_id="native:CartPole-v1", num_seeds=2)
@@ -63,7 +66,7 @@ def test_mistakes_get_a_one_line_error(text: str, message: str) -> None:
 
 def test_a_command_defines_a_study() -> None:
     arguments = "ppo --env-id CartPole-v1 --tune learning_rate:1e-5..1e-2:log hidden_sizes:8x8,16x16 --trials 4"
-    _, settings = separate_options([*arguments.split(), "--num-seeds", "2", "--jobs", "1", "--gae-lambda=0.9"])
+    _, settings = separate([*arguments.split(), "--num-seeds", "2", "--jobs", "1", "--gae-lambda=0.9"], Tune)
     assert settings == {"num_seeds": [2], "gae_lambda": [0.9]}
     command = Tune(method="ppo", env_id="CartPole-v1", tune=("learning_rate:1e-5..1e-2:log", "hidden_sizes:8x8,16x16"))
     tuning = command.tuning(settings)
@@ -86,7 +89,7 @@ def test_a_command_defines_a_study() -> None:
     ],
 )
 def test_options_are_checked_before_the_settings_file_is_read(options: dict[str, Any], message: str) -> None:
-    command = Tune(method="ppo", tune=("clip_range:0.1..0.4",), settings=Path("nowhere.toml"))
+    command = Tune(method="ppo", tune=("clip_range:0.1..0.4",), settings="nowhere.toml")
     with pytest.raises(TrustaxError, match=message):
         replace(command, **options).tuning({})
 
@@ -101,8 +104,8 @@ def test_the_default_settings_are_a_trial_only_if_they_are_in_the_ranges() -> No
 
 
 def test_pruning_costs_less_than_a_third() -> None:
-    assert rungs(24, reduction=3) == [3, 8, 24]
     run = Run(algorithm=PPO(), env_id="A-v0", total_timesteps=200_000)
+    assert rungs(run, reduction=3) == [3 * 8192, 8 * 8192, 200_000]
     assert planned_steps(run, 8, reduction=3) < planned_steps(run, 8, reduction=1) / 3
     assert planned_steps(run, 8, reduction=1) == 8 * 24 * 8192
 
@@ -188,6 +191,32 @@ def test_a_generation_is_halved_and_diverging_trials_fail_alone(tmp_path: Path) 
     assert trained == [1]
 
 
+def test_trials_with_iterations_of_other_lengths_are_compared_after_the_same_steps(tmp_path: Path) -> None:
+    base = replace(RUN, algorithm=PPO(num_minibatches=2), total_timesteps=36 * 64, num_envs=1, horizon=64)
+    choices = {
+        number: {"clip_range": 0.1 + number / 100, "learning_rate": 0.1, "horizon": horizon}
+        for number, horizon in enumerate((16, 32, 64, 100, 256))
+    }
+    outcomes = halve(base, choices, tmp_path, 3, pretend_to_train, final, lambda *_: None)
+    # A ninth is 256 steps, which trial 3 reaches in 300; trial 4 needs two iterations, and a whole number of its own.
+    assert [outcomes[number].steps for number in range(5)] == [256, 256, 256, 800, 2304]
+    whole = dict.fromkeys(range(4), choices[3])
+    outcomes = halve(base, whole, tmp_path / "whole", 1, pretend_to_train, final, lambda *_: None)
+    assert {outcome.steps for outcome in outcomes.values()} == {2300}
+
+
+def test_no_trial_is_pruned_before_an_episode_has_ended(tmp_path: Path) -> None:
+    base = replace(RUN, algorithm=PPO(num_minibatches=2), total_timesteps=36 * 64, num_envs=1, horizon=64)
+    choices = {number: {"clip_range": 0.1 + number / 10, "learning_rate": 0.1} for number in range(6)}
+
+    def late(records: Sequence[Any], learners: slice) -> float:
+        return final(records, learners) if records[-1][STEP] >= 12 * 64 else float("nan")
+
+    outcomes = halve(base, choices, tmp_path, 3, pretend_to_train, late, lambda *_: None)
+    states = {number: (outcome.state, outcome.steps // 64) for number, outcome in outcomes.items()}
+    assert states == dict.fromkeys(range(4), ("pruned", 12)) | dict.fromkeys((4, 5), ("complete", 36))
+
+
 @pytest.fixture(scope="module")
 def study_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a study of six trials that was interrupted after four."""
@@ -229,6 +258,7 @@ def test_an_interrupted_study_continues_without_repeating_a_trial(study_folder: 
 
 
 def test_a_finished_study_gives_a_table_a_picture_and_settings(study_folder: Path) -> None:
+    (study_folder / "best.toml").unlink()  # a kill before it was written
     result = tiny_study(study_folder, trials=6)
     assert result.table().row_count == 6
     result.plot(study_folder / "tuning.png")
@@ -238,6 +268,17 @@ def test_a_finished_study_gives_a_table_a_picture_and_settings(study_folder: Pat
     assert (run.env_id, run.horizon, run.total_timesteps) == ("native:CartPole-v1", 64, 384)
     with pytest.raises(TrustaxError, match="holds a study with horizon = 64, not 32"):
         tiny_study(study_folder, trials=6, horizon=32)
+
+
+def test_the_table_says_that_the_interval_is_that_of_the_final_return(tmp_path: Path) -> None:
+    attributes = {"returns": [40.0, 60.0], "steps": 200}
+    state = SimpleNamespace(name="COMPLETE")
+    trial = SimpleNamespace(number=0, params={"clip_range": 0.2}, value=30.0, state=state, user_attrs=attributes)
+    study = SimpleNamespace(trials=[trial])
+    table = TuningResult(tmp_path, RUN, {"clip_range": Range(0.1, 0.3)}, "area", study).table()
+    columns = {str(column.header): list(column.cells) for column in table.columns}
+    assert columns["objective"] == ["30"]
+    assert " to " in columns["final return"][0]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from trustax.envs.check import check, report
 from trustax.envs.engines import imports_module
 from trustax.errors import TrustaxError
 from trustax.evaluation import environment_of_agent, evaluate, evaluate_all
-from trustax.plotting.labels import groups_of, run_labels
+from trustax.plotting.labels import run_labels
+from trustax.plotting.learners import LearnerRecords, groups_of
 from trustax.plotting.record import record
 from trustax.run import RUN_FILE, Run, read_run
 from trustax.settings import per_learner_values
@@ -98,7 +99,6 @@ class Plot:
     """The metric to plot, by its name in metrics.jsonl; eval/mean_reward needs runs with --callbacks evaluate."""
 
     def __call__(self) -> None:
-        from trustax.plotting.curves import plot_curves
         from trustax.plotting.tasks import plot_tasks
 
         if not self.run_dirs:
@@ -108,16 +108,12 @@ class Plot:
             groups = groups_of(read_run(folder))
             for number, (run, learners) in enumerate(groups):
                 name = str(folder) if len(groups) == 1 else f"{folder} {number}"
-                runs[name], records[name] = run, read_records(folder).of_learners(learners)
+                runs[name], records[name] = run, LearnerRecords(read_records(folder), learners)
         tasks = {}
         for env_id in sorted({run.env_id for run in runs.values()}):
             own = {name: run for name, run in runs.items() if run.env_id == env_id}
             tasks[env_id] = {label: records[name] for label, name in zip(run_labels(own), own, strict=True)}
-        if len(tasks) == 1:
-            ((env_id, curves),) = tasks.items()
-            plot_curves(curves, self.output, title=env_id, metric=self.metric)
-        else:
-            plot_tasks(tasks, self.output, self.metric)
+        plot_tasks(tasks, self.output, self.metric)
         print(self.output)
 
     def _run_folders(self) -> list[Path]:

@@ -58,6 +58,8 @@ trustax train METHOD --help shows the options of a method.
 
 
 COMMANDS = {
+    "sweep": ("trustax.cli.sweep", "Sweep"),
+    "tune": ("trustax.cli.tune", "Tune"),
     "resume": ("trustax.cli.training", "Resume"),
     "evaluate": ("trustax.cli.commands", "Evaluate"),
     "record": ("trustax.cli.commands", "Record"),
@@ -129,37 +131,25 @@ def _dispatch(arguments: list[str]) -> int:
         print(_usage(), end="")
         return 0 if arguments else 2
     command, *rest = arguments
-    _require_known("command", command, ["train", "sweep", "tune", *COMMANDS])
-    if command in ("sweep", "tune"):
-        (_sweep if command == "sweep" else _tune)(rest)
-        return 0
+    _require_known("command", command, ["train", *COMMANDS])
     if command != "train":
         from trustax.cli.parsing import parse
 
         module, name = COMMANDS[command]
-        parse(getattr(import_module(module), name), f"trustax {command}", rest)()
+        chosen = getattr(import_module(module), name)
+        if command in ("sweep", "tune"):
+            from trustax.cli.sweep import separate
+
+            own, settings = separate(rest, chosen)
+            parse(chosen, f"trustax {command}", own).run(settings)
+        else:
+            parse(chosen, f"trustax {command}", rest)()
         return 0
     if not rest or rest[0] in ("-h", "--help"):
         print(TRAIN_USAGE.format(table=methods_table()), end="")
         return 0 if rest else 2
     _train(rest[0], rest[1:])
     return 0
-
-
-def _sweep(arguments: Sequence[str]) -> None:
-    from trustax.cli.parsing import parse
-    from trustax.cli.sweep import Sweep, separate
-
-    own, settings = separate(arguments)
-    parse(Sweep, "trustax sweep", own).run(settings)
-
-
-def _tune(arguments: Sequence[str]) -> None:
-    from trustax.cli.parsing import parse
-    from trustax.cli.tune import Tune, separate_options
-
-    own, settings = separate_options(arguments)
-    parse(Tune, "trustax tune", own).run(settings)
 
 
 def _usage() -> str:
@@ -202,7 +192,7 @@ def _default_run(algorithm: Any, options: Sequence[str]) -> tuple[Any, str]:
     name, env_id = (_value_of(option, options) for option in ("task", "env-id"))
     if name and env_id:
         raise TrustaxError(f"--task {name} and --env-id {env_id} both name an environment; give one of them")
-    path = Path(file) if (file := _value_of("settings", options)) else None
+    path = _value_of("settings", options)
     values = read_settings(path)
     env_id = env_id or (None if name else values.get("env_id"))
     if env_id:

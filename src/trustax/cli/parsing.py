@@ -31,6 +31,7 @@ def parse(command: Any, program: str, arguments: Sequence[str], default: Any = N
     """Parse the options of a command; raise an error of one line if they are wrong."""
     stderr = io.StringIO()
     annotations = _annotations(command if default is None else default)
+    _refuse_repeated_lists(arguments, annotations)
     try:
         with contextlib.redirect_stderr(stderr):
             parsed, unknown = tyro.cli(
@@ -52,6 +53,14 @@ def parse(command: Any, program: str, arguments: Sequence[str], default: Any = N
     if unknown:
         raise TrustaxError(_about_unknown(unknown[0].partition("=")[0], _options(command), f"see {program} --help"))
     return parsed
+
+
+def _refuse_repeated_lists(arguments: Sequence[str], annotations: dict[str, Any]) -> None:
+    """Refuse an option that takes several values and is given twice: the parser would use only the last one."""
+    given = [argument.partition("=")[0].replace("_", "-") for argument in arguments if argument.startswith("--")]
+    for option in (flag(name) for name, annotation in annotations.items() if get_origin(annotation) is tuple):
+        if given.count(option) > 1:
+            raise TrustaxError(f"{option} is given twice; give it once with all its values: {option} FIRST SECOND")
 
 
 def _about_unknown(argument: str, known: Sequence[str], otherwise: str) -> str:

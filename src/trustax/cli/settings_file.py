@@ -25,15 +25,15 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise TrustaxError(f"{path} is not a TOML file: {error}") from error
 
 
-def read_settings(path: Path | None) -> dict[str, Any]:
-    """The settings in a file; none without a file, and none for the zoo, which has other settings for each method."""
-    values = {} if path in (None, Path(ZOO)) else read_toml(path)
+def read_settings(path: str | None) -> dict[str, Any]:
+    """The settings in a file; none without a file, and none for `zoo`, which has other settings for each method."""
+    values = {} if path is None or path == ZOO else read_toml(Path(path))
     if not isinstance(values.get("env_id", ""), str):
         raise TrustaxError(f"{path}: env_id must be a string, not {values['env_id']!r}")
     return values
 
 
-def with_settings(run: Run, path: Path | None, values: Mapping[str, Any]) -> Run:
+def with_settings(run: Run, path: str | None, values: Mapping[str, Any]) -> Run:
     """The run with the settings of a file; errors name the file and the setting."""
     known = ["env_id", *setting_names(run.algorithm)]
     for name in values:

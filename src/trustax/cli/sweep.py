@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import tyro
 from rich.console import Console
 
 from trustax.algorithms import Algorithm
 from trustax.cli.methods import method_named
 from trustax.cli.names import ZOO
-from trustax.cli.optional import OptionalPath, OptionalStr, Strings
+from trustax.cli.optional import OptionalStr, Strings
 from trustax.cli.parsing import flag, hint, with_flags
 from trustax.cli.progress import output_console
 from trustax.cli.settings_file import read_settings, read_toml
@@ -23,7 +24,7 @@ from trustax.run import Run
 from trustax.settings import validated
 from trustax.storage import zoo
 from trustax.storage.object_store import copy_to_store
-from trustax.sweeps.grid import Grid, MakeRun, setting_names
+from trustax.sweeps.grid import Grid, MakeRun, require_different, setting_names
 from trustax.sweeps.options import EngineOptions
 from trustax.sweeps.results import RESULTS_FILE, SweepResult
 from trustax.sweeps.sweep import digest, run_grid
@@ -52,7 +53,7 @@ class Sweep:
     """Methods, or one TOML file."""
     env_id: Strings = ()
     """Ids of environments."""
-    settings: OptionalPath = None
+    settings: OptionalStr = None
     """A TOML file of settings, such as best.toml of trustax tune, or zoo for tuned ones; other options override it."""
     folder: OptionalStr = None
     """The folder of the sweep, or its URL (s3://bucket/x); by default runs/sweep-HASH, a hash of all settings."""
@@ -83,14 +84,16 @@ class Sweep:
             raise TrustaxError(f"failed runs: {len(lines)}; run the same command to try them again")
 
     def _show(self, result: SweepResult) -> None:
-        """Print the table, and plot the learning curves."""
+        """Print the table, and plot the learning curves if there are any."""
         Console().print(result.table())
-        picture = result.folder / PICTURE
-        result.plot(picture)
-        if result.store is not None:
-            copy_to_store(picture, result.store)
         shown = result.store or result.folder
-        print(f"results         {shown}/{RESULTS_FILE}\nlearning curves {shown}/{PICTURE}")
+        print(f"results         {shown}/{RESULTS_FILE}")
+        if any(np.isfinite(one.returns).any() for one in result.finished):
+            picture = result.folder / PICTURE
+            result.plot(picture)
+            if result.store is not None:
+                copy_to_store(picture, result.store)
+            print(f"learning curves {shown}/{PICTURE}")
 
     def _definition(self, settings: Mapping[str, Sequence[Any]]) -> tuple[list[str], list[str], dict[str, Any]]:
         """Methods, environments and settings; options on the command line override those of the file."""
@@ -104,6 +107,7 @@ class Sweep:
             env_ids = [env_id]
         if not methods:
             raise TrustaxError("give at least one method, for example: trustax sweep mcpo ppo --env-id CartPole-v1")
+        require_different(methods)
         return methods, env_ids, read | dict(settings)
 
     def _from_file(self, methods: Iterable[Algorithm]) -> dict[str, list[Any]]:
@@ -131,7 +135,6 @@ def require_known_options(options: Iterable[str], methods: Iterable[Algorithm], 
             raise TrustaxError(f"unknown option {option!r}; {INSTEAD.get(name, other).format(what=what)}")
 
 
-OWN_OPTIONS = ("env_id", "folder", "settings")
 INSTEAD = {
     "run_dir": "{what} has --folder for all its runs",
     "resume": "run the same command again, and {what} continues where it stopped",
@@ -142,13 +145,13 @@ INSTEAD = {
 """What to do instead of options that only `trustax train` has."""
 
 
-def separate(arguments: Sequence[str], names: Iterable[str] = OWN_OPTIONS) -> tuple[list[str], dict[str, list[Any]]]:
-    """Separate the options of the command itself, by their names, from settings of runs, which may have many values.
+def separate(arguments: Sequence[str], command: Any) -> tuple[list[str], dict[str, list[Any]]]:
+    """Separate the options of a command itself from settings of its runs, which may have many values.
 
-    >>> separate(["mcpo", "--env-id", "CartPole-v1", "--memory-size", "5", "10"])
+    >>> separate(["mcpo", "--env-id", "CartPole-v1", "--memory-size", "5", "10"], Sweep)
     (['mcpo', '--env-id', 'CartPole-v1'], {'memory_size': [5, 10]})
     """
-    own = {"help", "h", *names, *(one.name for one in dataclasses.fields(EngineOptions))}
+    own = {"help", "h", *(one.name for kind in (command, EngineOptions) for one in dataclasses.fields(kind))}
     kept: list[str] = []
     settings: dict[str, list[Any]] = {}
     values: list[Any] | None = None
@@ -180,9 +183,9 @@ def _checked(methods: Iterable[Algorithm], settings: Mapping[str, Sequence[Any]]
     return checked
 
 
-def first_run(settings: Path | None) -> MakeRun:
+def first_run(settings: str | None) -> MakeRun:
     """The run before any option: with the settings of the zoo, or with the paper's."""
-    return (lambda method, _, env_id: zoo.run(method, env_id)) if settings == Path(ZOO) else paper_run
+    return (lambda method, _, env_id: zoo.run(method, env_id)) if settings == ZOO else paper_run
 
 
 def paper_run(_: str, algorithm: Algorithm, env_id: str) -> Run:

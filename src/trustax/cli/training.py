@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic
 import tyro
 
 from trustax.cli.commands import environment_of
-from trustax.cli.optional import OptionalInt, OptionalPath, OptionalStr, Strings
+from trustax.cli.optional import OptionalInt, OptionalStr, Strings
 from trustax.cli.parsing import with_flags
 from trustax.cli.processes import Processes
 from trustax.envs.engines import bare_id, imports_module, resumes_exactly
@@ -81,7 +81,7 @@ class Train(Generic[SomeAlgorithm]):
     processes: Processes = field(default_factory=Processes)
     task: OptionalStr = None
     """A task of the paper, such as hopper, instead of --env-id; either way, the paper's settings are the defaults."""
-    settings: OptionalPath = None
+    settings: OptionalStr = None
     """A TOML file of settings, such as best.toml of trustax tune, or zoo for tuned ones; other options override it."""
 
     def __call__(self) -> None:

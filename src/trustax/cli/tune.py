@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,10 +11,10 @@ from rich.console import Console
 
 from trustax.algorithms import Algorithm
 from trustax.cli.methods import method_named
-from trustax.cli.optional import OptionalPath, OptionalStr, Strings
+from trustax.cli.optional import OptionalStr, Strings
 from trustax.cli.progress import output_console
 from trustax.cli.settings_file import read_settings, with_settings
-from trustax.cli.sweep import first_run, parse_value, require_known_options, separate
+from trustax.cli.sweep import first_run, parse_value, require_known_options
 from trustax.envs import engine_of
 from trustax.errors import TrustaxError
 from trustax.sweeps.grid import Grid
@@ -54,14 +54,14 @@ class Tune:
     """Seed of Optuna's TPE sampler."""
     storage: OptionalStr = None
     """URL of an Optuna storage, for example sqlite:///study.db; default: a journal file in the folder."""
-    settings: OptionalPath = None
+    settings: OptionalStr = None
     """A TOML file of settings that all trials share, or zoo for tuned ones; options on the command line override it."""
     folder: OptionalStr = None
     """The folder of the study; by default a folder in runs/ that depends on all settings except --trials."""
     engine: EngineOptions = field(default_factory=EngineOptions)
 
     def run(self, settings: Mapping[str, Sequence[Any]]) -> None:
-        """Run the study. `settings` are those that `separate_options` has found."""
+        """Run the study. `settings` are those that `separate` has found."""
         tuning = self.tuning(settings)
         folder = folder_of_study(self.folder or Path("runs") / f"tune-{tuning.digest()}")
         engine = self.engine.make()
@@ -109,11 +109,6 @@ def _check_options(method: Algorithm, settings: Mapping[str, Sequence[Any]]) -> 
         option = f"--{name.replace('_', '-')}"
         if len(values) != 1:
             raise TrustaxError(f"{option} needs one value; to tune it, name it in --tune, for example {name}:1,2")
-
-
-def separate_options(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]:
-    """Separate the options of the command itself from settings of its runs."""
-    return separate(arguments, [one.name for one in fields(Tune)])
 
 
 def parse_space(texts: Iterable[str]) -> dict[str, Range | list[Any]]:

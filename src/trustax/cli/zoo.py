@@ -51,6 +51,10 @@ class Zoo:
     store: bool = False
     """Also store the evaluations in the zoo, in place of its own."""
 
+    def __post_init__(self) -> None:
+        if self.num_episodes is not None and self.num_episodes < 1:
+            raise TrustaxError(f"num_episodes must be at least 1, not {self.num_episodes}")
+
     def __call__(self) -> None:
         {"list": self._list, "evaluate": self._evaluate, "show": self._show}[self.action]()
 

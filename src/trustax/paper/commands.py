@@ -9,10 +9,11 @@ import tyro
 from rich.console import Console
 
 from trustax.cli.optional import OptionalInt, Strings
+from trustax.cli.parsing import flag
 from trustax.errors import TrustaxError
-from trustax.paper.experiments import PROTOCOLS
-from trustax.paper.reproduce.plan import Part
-from trustax.paper.reproduce.reproduce import NAMES, render, require_known, run_missing
+from trustax.paper.experiments import EXPERIMENTS, PROTOCOLS
+from trustax.paper.reproduce.plan import TIMED, Part
+from trustax.paper.reproduce.reproduce import DRAWN, NAMES, TRACED, render, require_known, run_missing
 from trustax.sweeps.options import EngineOptions
 
 
@@ -50,6 +51,7 @@ class Reproduce:
         for option in ("results", "runs"):
             if ":/" in str(path := getattr(self, option)):  # a Path makes one slash of the two in a URL
                 raise TrustaxError(f"--{option} must be a folder on a disk, not the URL {path}")
+        self._refuse_unused()
         part = Part(
             name=self.name,
             protocols=list(PROTOCOLS) if self.protocol == "both" else [self.protocol],
@@ -58,9 +60,24 @@ class Reproduce:
             num_seeds=self.seeds,
             total_timesteps=self.steps,
         )
+        if self.name in EXPERIMENTS:
+            part.cells(part.protocols[0])  # raises an error for an unknown method or task
         failures = [] if self.render_only else run_missing(part, self.results, self.runs, self.engine.make())
         render(part, self.results, Console())
         for job, reason in failures:
             print(f"✗ {job.title}: {reason}", file=sys.stderr)
         if failures:
             raise TrustaxError(f"failed runs: {len(failures)}; run the same command to try them again")
+
+    def _refuse_unused(self) -> None:
+        """Raise an error for an option that would change nothing."""
+        engine = self.engine.given()
+        unused, reason = list[str](), ""
+        if self.name in (*TRACED, TIMED):
+            unused, reason = engine, "its runs train on this machine, one after the other"
+        if self.render_only or self.name in DRAWN:
+            unused, reason = ["seeds", "steps", *engine], "nothing is run"
+            unused += [] if self.name in EXPERIMENTS else ["methods", "tasks"]
+        for name in unused:
+            if name in engine or getattr(self, name):
+                raise TrustaxError(f"{flag(name)} changes nothing in {self.name}: {reason}; leave it out")

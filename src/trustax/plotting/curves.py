@@ -5,6 +5,7 @@ Creates its own `Figure` without pyplot and its global state, so no display is n
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -17,7 +18,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from trustax.cli.formatting import short_count
 from trustax.errors import TrustaxError, similar_or_all
 from trustax.ops.metrics import EVALUATION_LENGTH, EVALUATION_RETURN, RETURN, STEP
-from trustax.storage.records import FileRecords
+from trustax.plotting.learners import evaluations_of
+from trustax.plotting.legend import add_legend
 
 SUFFIXES = (".png", ".svg", ".pdf")
 AXIS_LABELS = {
@@ -30,8 +32,8 @@ MAX_SEEDS_DRAWN = 10
 LARGEST = 1e38  # metrics are float32; Matplotlib cannot draw much larger numbers
 MAX_POINTS = 4_000
 """Longer curves are thinned to this many points, twice as many as a figure has pixels."""
-MAX_NAME_LENGTH = 32  # longer names leave no room for the curves
-START_LENGTH = 9  # of a name that is cut, which is that of a method
+TITLE_WIDTH = 50
+"""Characters in a line of the title."""
 
 # Okabe and Ito's palette, distinguishable with color blindness; the darkest and most distinct colors come first.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -157,11 +159,6 @@ def to_curve(records: Sequence[Mapping[str, Any]], metric: str = RETURN) -> Curv
     return Curve(np.array([step for step, _ in rows], int), values)
 
 
-def evaluations_of(records: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The evaluations of a run, if its records are those of a folder."""
-    return records.evaluations if isinstance(records, FileRecords) else []
-
-
 def thinned(records: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """At most `MAX_POINTS` records, evenly spaced, with the first and the last."""
     if len(records) <= MAX_POINTS:
@@ -177,7 +174,7 @@ def draw(curves: Mapping[str, Curve], title: str | None, label: str) -> Figure:
     lines = [draw_run(axes, curve, *style_of(index)) for index, curve in enumerate(curves.values())]
     label_axes(axes, label, max(int(curve.steps[-1]) for curve in curves.values()))
     if title:
-        axes.set_title(title)
+        axes.set_title(fill(title, TITLE_WIDTH))
     explanation = axes.annotate(
         explanation_of(list(curves.values())),
         xy=(0, 1),
@@ -218,24 +215,6 @@ def label_axes(axes: Axes, label: str, last_step: int) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_count(value)))
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-
-
-def add_legend(figure: Figure, lines: list[Any], names: list[str]) -> None:
-    """Add a legend to the right of the curves, where it covers none of them."""
-    legend = figure.legend(lines, ["run"] * len(lines), loc="outside right center")
-    for text, name in zip(legend.get_texts(), names, strict=True):
-        # Set the text afterwards: Matplotlib drops labels that begin with an underscore.
-        text.set_text(_cut(name))
-
-
-def _cut(name: str) -> str:
-    """A name without its middle if it is too long.
-
-    >>> _cut("mcpo a very long name of a folder for a run")
-    'mcpo a ve… of a folder for a run'
-    """
-    end = START_LENGTH + 1 - MAX_NAME_LENGTH
-    return name if len(name) <= MAX_NAME_LENGTH else f"{name[:START_LENGTH]}…{name[end:]}"
 
 
 def explanation_of(curves: Sequence[Curve]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import ceil
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib
@@ -15,26 +16,32 @@ from trustax.plotting.curves import (
     FAINT_INK,
     STYLE,
     Curve,
-    add_legend,
     curves_of,
     draw_run,
     explanation_of,
     label_axes,
+    plot_curves,
     reason_for_nothing,
     require_suffix,
     save,
     style_of,
 )
+from trustax.plotting.legend import LEGEND_WIDTH, add_legend
 
 MAX_COLUMNS = 3
 PANEL_SIZE = (3.6, 2.9)
-LEGEND_WIDTH = 2.0
+TITLE_WIDTH = 28
+"""Characters in a line of a panel's title."""
 
 Records = Sequence[Mapping[str, Any]]
 
 
 def plot_tasks(tasks: Mapping[str, Mapping[str, Records]], path: Path | str, metric: str = RETURN) -> None:
     """Plot `metric` of the runs on each task over environment steps, and save the figure as PNG, SVG or PDF."""
+    if len(tasks) == 1:
+        ((task, runs),) = tasks.items()
+        plot_curves(runs, path, task, metric)
+        return
     path = Path(path)
     require_suffix(path)
     curves = {task: found for task, runs in tasks.items() if (found := curves_of(runs, metric))}
@@ -58,7 +65,7 @@ def draw_tasks(tasks: Mapping[str, Mapping[str, Curve]], label: str) -> Figure:
         for name, curve in runs.items():
             lines[name] = draw_run(axes, curve, *style_of(labels.index(name)))
         label_axes(axes, label, max(int(curve.steps[-1]) for curve in runs.values()))
-        axes.set_title(task)
+        axes.set_title(fill(task, TITLE_WIDTH))
         if index % num_columns:
             axes.set_ylabel("")
         if index + num_columns < len(tasks):

@@ -16,6 +16,8 @@ from trustax.plotting.curves import COLORS, FAINT_INK, STYLE, require_suffix, sa
 
 COLUMNS = 3
 PANEL_SIZE = (3.4, 2.6)
+CHARACTERS = 24
+"""Characters that fit below a panel side by side."""
 
 
 class Point(NamedTuple):
@@ -63,7 +65,7 @@ def draw_tuning(points: Sequence[Point], scales: Scales, title: str) -> Figure:
         if scale is None:
             choices = list(dict.fromkeys(point.settings[name] for point in points))
             _scatter(axes, [choices.index(point.settings[name]) for point in points], points)
-            axes.set_xticks(range(len(choices)), [_short(choice) for choice in choices])
+            _name_choices(axes, [_short(choice) for choice in choices])
             axes.set_xlim(-0.5, len(choices) - 0.5)
         else:
             _scatter(axes, [point.settings[name] for point in points], points)
@@ -94,6 +96,15 @@ def _scatter(axes: Axes, positions: Sequence[float | int], points: Sequence[Poin
         if chosen:
             xs, ys = [positions[index] for index in chosen], [points[index].value for index in chosen]
             axes.scatter(xs, ys, s=22, color=color, alpha=0.9 if complete else 0.5, label=label, zorder=3)
+
+
+def _name_choices(axes: Axes, names: Sequence[str]) -> None:
+    """Name the ticks of choices; names that do not fit side by side are slanted."""
+    axes.set_xticks(range(len(names)), names)
+    if max(map(len, names)) * len(names) > CHARACTERS:
+        axes.tick_params(axis="x", labelrotation=30)
+        for label in axes.get_xticklabels():
+            label.set(ha="right", rotation_mode="anchor")
 
 
 def _set_scale(axes: Axes, scale: Scale) -> None:

@@ -42,11 +42,13 @@ class Result:
     def plot(self, path: str | Path, metric: str = RETURN) -> None:
         """Plot the learning curve, or another metric, with its spread over the seeds, as PNG, SVG or PDF.
 
+        Learners with different settings have a curve each.
         With a `run_dir` and the callback `Evaluate`, `metric="eval/mean_reward"` plots the evaluations.
         """
         from trustax.plotting.curves import plot_curves  # Matplotlib takes half a second to import
+        from trustax.plotting.learners import by_setting
 
-        plot_curves({self.run.algorithm_name: self.records}, Path(path), title=self.run.env_id, metric=metric)
+        plot_curves(by_setting(self.run, self.records), Path(path), title=self.run.env_id, metric=metric)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """The metrics as a tidy table: one row per iteration and learner, one column per metric."""

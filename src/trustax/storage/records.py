@@ -66,7 +66,6 @@ class FileRecords(Records):
         self._last: Record | None = None
         self._lines_before: array[int] = array("Q")
         self._count: int | None = None
-        self._learners = slice(None)
 
     @classmethod
     def of(cls, path: Path) -> "FileRecords":
@@ -77,13 +76,7 @@ class FileRecords(Records):
     @property
     def evaluations(self) -> list[Record]:
         """The evaluations of the run by the callback `Evaluate`; empty if there are none."""
-        return [of_learners(record, self._learners) for record in read_evaluations(self._path.parent)]
-
-    def of_learners(self, learners: slice) -> "FileRecords":
-        """The same records with the values of some learners only."""
-        records = FileRecords(self._path, self._size)
-        records._learners = learners
-        return records
+        return read_evaluations(self._path.parent)
 
     def append(self, record: Record) -> None:
         """Write a record to the end of the file, which must have been given."""
@@ -140,7 +133,7 @@ class FileRecords(Records):
 
     def _parse(self, line: bytes, number: int) -> Record:
         try:
-            return of_learners(parse_record(line), self._learners)
+            return parse_record(line)
         except (ValueError, RecursionError) as error:
             raise TrustaxError(f"{self._path}, line {number}: {error}; correct or delete this line") from None
 
@@ -200,15 +193,6 @@ def layout_of(record: Record) -> Layout:
     return tuple(
         (name, len(value) if isinstance(value, list) else None, is_whole(value)) for name, value in record.items()
     )
-
-
-def of_learners(record: Record, learners: slice) -> Record:
-    """A record with the values of some learners only.
-
-    >>> of_learners({"time/total_timesteps": 8, "rollout/ep_rew_mean": [1.0, 2.0, 3.0]}, slice(1, 3))
-    {'time/total_timesteps': 8, 'rollout/ep_rew_mean': [2.0, 3.0]}
-    """
-    return {name: value[learners] if isinstance(value, list) else value for name, value in record.items()}
 
 
 def read_evaluations(run_dir: Path) -> list[Record]:

@@ -39,11 +39,8 @@ class Cell(NamedTuple):
     """the settings that vary in the grid, with their values here"""
     env_id: str
     learners: range
-
-    @property
-    def label(self) -> str:
-        """The method and the settings that vary."""
-        return " ".join([self.method, *(f"{name}={_short(value)}" for name, value in self.choice.items())])
+    label: str
+    """the method and the settings that vary"""
 
 
 @dataclass(frozen=True)
@@ -61,12 +58,13 @@ class Grid:
     def __post_init__(self) -> None:
         if not self.methods or not self.env_ids:
             raise TrustaxError("a sweep needs at least one method and one environment")
+        require_different(self.env_ids)
         known = {name for method in self.methods.values() for name in setting_names(method)}
         refuse_unknown("the sweep", [name for name in self.settings if name not in known], sorted(known))
         for name, values in self.settings.items():
             if not values:
                 raise TrustaxError(f"{name} has no value; give one or several")
-            if len(set(map(repr, values))) < len(values):
+            if any(value in values[:index] for index, value in enumerate(values)):
                 raise TrustaxError(f"{name} has a value twice: {', '.join(map(str, values))}")
         for name in ("num_seeds", "seed", "total_timesteps"):
             if len(self.settings.get(name, ())) > 1:
@@ -99,10 +97,11 @@ class Grid:
         run = self._chosen(name, env_id, {**choice, **combinations[0]})
         run.require_one_iteration()
         seeds = run.num_seeds
-        cells = [
-            Cell(name, self._varying({**choice, **one}), env_id, range(index * seeds, (index + 1) * seeds))
-            for index, one in enumerate(combinations)
-        ]
+        cells = []
+        for index, one in enumerate(combinations):
+            varying = self._varying({**choice, **one})
+            learners = range(index * seeds, (index + 1) * seeds)
+            cells.append(Cell(name, varying, env_id, learners, self._label(name, varying)))
         return side_by_side(run, combinations), cells
 
     def _chosen(self, name: str, env_id: str, choice: Mapping[str, Any]) -> Run:
@@ -116,6 +115,9 @@ class Grid:
     def _varying(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """The settings with several values, in the order of the grid."""
         return {name: choice[name] for name, values in self.settings.items() if name in choice and len(values) > 1}
+
+    def _label(self, method: str, choice: Mapping[str, Any]) -> str:
+        return " ".join([method, *(f"{name}={_short(value, self.settings[name])}" for name, value in choice.items())])
 
 
 def with_choice(run: Run, choice: Mapping[str, Any]) -> Run:
@@ -148,5 +150,18 @@ def short_hash(definition: Any) -> str:
     return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def require_different(names: Sequence[str]) -> None:
+    """Raise an error for a method or an environment that a sweep has twice: every seed would count twice."""
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise TrustaxError(f"the sweep has {name} twice; give it once, and raise num_seeds for more seeds")
+
+
+def _short(value: Any, others: Sequence[Any]) -> str:
+    """A value with few digits; with all of them if another value would look the same.
+
+    >>> _short(0.25, [0.25, 0.5]), _short(0.9999999, [0.9999999, 1.0])
+    ('0.25', '0.9999999')
+    """
+    texts = [f"{one:g}" if isinstance(one, float) else str(one) for one in (value, *others)]
+    return texts[0] if texts.count(texts[0]) == 2 else repr(value)

@@ -25,14 +25,13 @@ from trustax.storage.history import checkpoint_path, newest_sound_or_raise, step
 from trustax.storage.journal import METRICS_FILE, read_records
 from trustax.storage.pytree import copy_rows, read_header
 from trustax.sweeps.grid import short_hash, side_by_side, with_choice
+from trustax.sweeps.objectives import Objective
 from trustax.sweeps.pool import Failure
 from trustax.sweeps.ranges import is_mapped
 from trustax.sweeps.worker import Job, finished_records
 
 Choice = Mapping[str, Any]
 Train = Callable[[Sequence[Job]], list[Failure]]
-Score = Callable[[Sequence[Record], slice], float]
-"""The objective of a trial, from the records of its run and its learners there; NaN if it is not known yet."""
 Report = Callable[[int, Sequence[Record], slice], None]
 """Called with the number of a trial, the records of its run so far, and its learners there."""
 LEVELS = 3
@@ -81,9 +80,9 @@ class TrialGroup:
         """The indices of a trial's learners."""
         return range(self.run.num_seeds)[self.learners(number)]
 
-    def job(self, fraction: float) -> Job:
-        """Train the run up to a fraction of its iterations."""
-        iterations = min(self.run.num_iterations, max(2, round(fraction * self.run.num_iterations)))
+    def job(self, steps: int) -> Job:
+        """Train the run up to the iteration that reaches this many steps: at least the second one, at most the last."""
+        iterations = min(self.run.num_iterations, max(2, ceil(steps / self.run.batch_size)))
         steps = iterations * self.run.batch_size
         return Job(title=_named(self.choices), run=self.run, folder=self.folder, stop_at=steps)
 
@@ -98,16 +97,21 @@ class TrialGroup:
         return group
 
 
-def rungs(num_iterations: int, reduction: int) -> list[int]:
-    """The iterations after which trials are compared; the last number is that of the complete run.
+def rungs(run: Run, reduction: int) -> list[int]:
+    """The environment steps of each seed after which trials are compared; the last number is the total of the run.
 
-    The first iteration is collected before any update, so trials are not compared after it.
+    The steps are those of iterations of the run with its default settings. The first iteration is collected before any
+    update, so trials are not compared after it.
 
-    >>> rungs(12, reduction=3), rungs(100, reduction=3), rungs(3, reduction=3), rungs(12, reduction=1)
-    ([2, 4, 12], [12, 34, 100], [2, 3], [12])
+    >>> from trustax.algorithms import PPO
+    >>> run = Run(algorithm=PPO(), env_id="CartPole-v1", num_envs=1, horizon=100, total_timesteps=1250)
+    >>> rungs(run, reduction=3), rungs(run, reduction=1)
+    ([200, 400, 1250], [1250])
     """
-    levels = range(LEVELS) if reduction > 1 else range(1)
-    return sorted({min(num_iterations, max(2, ceil(num_iterations / reduction**level))) for level in levels})
+    count = run.num_iterations
+    levels = range(1, LEVELS) if reduction > 1 else range(0)
+    numbers = {max(2, ceil(count / reduction**level)) for level in levels}
+    return [*(number * run.batch_size for number in sorted(numbers) if number < count), run.total_timesteps]
 
 
 def planned_steps(run: Run, num_trials: int, reduction: int) -> int:
@@ -119,38 +123,55 @@ def planned_steps(run: Run, num_trials: int, reduction: int) -> int:
     0.3125
     """
     total, before, alive = 0, 0, num_trials
-    for rung in rungs(run.num_iterations, reduction):
+    for rung in (*rungs(run, reduction)[:-1], run.num_iterations * run.batch_size):
         total += alive * (rung - before)
         before, alive = rung, ceil(alive / reduction)
-    return total * run.batch_size * run.num_seeds
+    return total * run.num_seeds
 
 
 def halve(
-    base: Run, choices: Mapping[int, Choice], folder: Path, reduction: int, train: Train, score: Score, report: Report
+    base: Run,
+    choices: Mapping[int, Choice],
+    folder: Path,
+    reduction: int,
+    train: Train,
+    objective: Objective,
+    report: Report,
 ) -> dict[int, TrialOutcome]:
     """Train a generation of trials; return how each ended."""
     groups, outcomes = _grouped(base, choices, folder)
-    levels = rungs(base.num_iterations, reduction)
+    levels = rungs(base, reduction)
     for level in levels:
-        fraction = level / base.num_iterations
-        groups, failed = _trained(base, groups, fraction, train)
+        groups, failed = _trained(base, groups, level, train)
         outcomes |= failed
         scores: dict[int, float] = {}
         for group in groups:
-            records, steps = _records(group, fraction), group.job(fraction).steps
+            records, steps = _records(group, level), group.job(level).steps
             for number in group.choices:
                 report(number, records, group.learners(number))
-                scores[number] = score(records, group.learners(number))
+                scores[number] = objective(records, group.learners(number))
                 outcomes[number] = TrialOutcome("pruned", steps, scores[number])
-        count = ceil(len(scores) / reduction) if level != levels[-1] else len(scores)
-        known = {number: value if isfinite(value) else -inf for number, value in scores.items()}
-        kept = sorted(known, key=lambda number: -known[number])[:count]
-        groups = [smaller for group in groups if (smaller := group.restricted(base, kept))]
+        if level != levels[-1]:
+            kept = _best(scores, ceil(len(scores) / reduction))
+            groups = [smaller for group in groups if (smaller := group.restricted(base, kept))]
     for number in (number for group in groups for number in group.choices):
         found = outcomes[number]
         failed_reason = "" if isfinite(found.value) else "no episode has ended; raise total_timesteps"
         outcomes[number] = found._replace(state="failed" if failed_reason else "complete", reason=failed_reason)
     return outcomes
+
+
+def _best(scores: Mapping[int, float], count: int) -> list[int]:
+    """The trials with the highest scores; all of them if no score is known yet.
+
+    >>> nan = float("nan")
+    >>> _best({3: 1.0, 4: nan, 5: 2.0}, 2), _best({3: nan, 4: nan}, 1)
+    ([5, 3], [3, 4])
+    """
+    known = {number: value if isfinite(value) else -inf for number, value in scores.items()}
+    if not any(map(isfinite, known.values())):
+        return list(known)
+    return sorted(known, key=lambda number: -known[number])[:count]
 
 
 def _grouped(
@@ -171,20 +192,20 @@ def _grouped(
 
 
 def _trained(
-    base: Run, groups: Sequence[TrialGroup], fraction: float, train: Train
+    base: Run, groups: Sequence[TrialGroup], steps: int, train: Train
 ) -> tuple[list[TrialGroup], dict[int, TrialOutcome]]:
-    """Train all groups up to a fraction of their iterations. Trials that diverge fail, and the others continue."""
+    """Train all groups up to a number of steps. Trials that diverge fail, and the others continue."""
     outcomes: dict[int, TrialOutcome] = {}
     finished = list(groups)
-    while jobs := [job for group in finished if _is_unfinished(job := group.job(fraction))]:
+    while jobs := [job for group in finished if _is_unfinished(job := group.job(steps))]:
         failures = {failure.job.folder: failure.reason for failure in train(jobs)}
         for group in [group for group in finished if group.folder in failures]:
             reason = failures[group.folder]
             diverged = _diverged(group)
             if not diverged:
                 raise TrustaxError(f"{_named(group.choices)}: {reason}")
-            steps = read_records(group.folder)[-1][STEP]
-            outcomes |= {number: TrialOutcome("failed", steps, float("nan"), reason) for number in diverged}
+            last = read_records(group.folder)[-1][STEP]
+            outcomes |= {number: TrialOutcome("failed", last, float("nan"), reason) for number in diverged}
             finished.remove(group)
             rest = [number for number in group.choices if number not in diverged]
             finished += [smaller] if (smaller := group.restricted(base, rest)) else []
@@ -202,8 +223,8 @@ def _is_unfinished(job: Job) -> bool:
     return finished_records(job.run, job.folder, job.stop_at) is None
 
 
-def _records(group: TrialGroup, fraction: float) -> Sequence[Record]:
-    records = finished_records(group.run, group.folder, group.job(fraction).stop_at)
+def _records(group: TrialGroup, steps: int) -> Sequence[Record]:
+    records = finished_records(group.run, group.folder, group.job(steps).stop_at)
     if records is None:
         raise TrustaxError(f"{group.folder} was changed while it was trained; run the same command to continue")
     return records

@@ -1,9 +1,9 @@
 """The options of the engines on the command line."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
 
 from trustax.cli.optional import OptionalFloat, OptionalInt, OptionalStr
+from trustax.cli.parsing import flag
 from trustax.errors import TrustaxError
 from trustax.sweeps.engines import ENGINES, SweepEngine, make_engine
 
@@ -30,26 +30,28 @@ class EngineOptions:
     def make(self) -> SweepEngine:
         """The engine with its options; an option of another engine is refused."""
         ENGINES.find(self.engine)
-        own: dict[str, Any] = _by_engine(self).get(self.engine, {})
-        flags = {"jobs", "address", "cpus_per_run", "gpus_per_run", "partition", "minutes"}
-        named = {"num_workers": "jobs", "cpus": "cpus_per_run", "gpus": "gpus_per_run"}
-        allowed = {named.get(name, name) for name in own}
-        for flag in sorted(flags - allowed):
-            if getattr(self, flag) is not None:
-                option = flag.replace("_", "-")
-                raise TrustaxError(f"--{option} is not an option of the engine {self.engine}; see trustax sweep --help")
-        for flag in ("jobs", "cpus_per_run", "minutes"):
-            value = getattr(self, flag)
+        own = ARGUMENTS.get(self.engine, {})
+        for name in self.given():
+            if name not in own and name != "engine":
+                options = ", ".join(map(flag, own)) or "none"
+                raise TrustaxError(f"{flag(name)} is not an option of the engine {self.engine}; its options: {options}")
+        for name in ("jobs", "cpus_per_run", "minutes"):
+            value = getattr(self, name)
             if value is not None and value < 1:
-                raise TrustaxError(f"--{flag.replace('_', '-')} must be at least 1, not {value}")
-        return make_engine(self.engine, **own)
+                raise TrustaxError(f"{flag(name)} must be at least 1, not {value}")
+        gpus = self.gpus_per_run
+        if gpus is not None and (gpus < 0 or not (gpus <= 1 or gpus % 1 == 0)):
+            raise TrustaxError(f"--gpus-per-run must be from 0 to 1, or a whole number, not {gpus:g}")
+        return make_engine(self.engine, **{argument: getattr(self, name) for name, argument in own.items()})
+
+    def given(self) -> list[str]:
+        """The names of the options that do not have their defaults."""
+        return [one.name for one in fields(self) if getattr(self, one.name) != one.default]
 
 
-def _by_engine(options: EngineOptions) -> dict[str, dict[str, Any]]:
-    """The arguments of each engine."""
-    resources = {"cpus": options.cpus_per_run, "gpus": options.gpus_per_run}
-    return {
-        "local": {"num_workers": options.jobs},
-        "ray": {"address": options.address} | resources,
-        "slurm": {"partition": options.partition, "minutes": options.minutes} | resources,
-    }
+ARGUMENTS = {
+    "local": {"jobs": "num_workers"},
+    "ray": {"address": "address", "cpus_per_run": "cpus", "gpus_per_run": "gpus"},
+    "slurm": {"partition": "partition", "minutes": "minutes", "cpus_per_run": "cpus", "gpus_per_run": "gpus"},
+}
+"""The options of each engine, with the names of its arguments."""

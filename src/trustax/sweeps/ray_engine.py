@@ -55,11 +55,11 @@ class RayEngine:
             ray.shutdown()
 
     def prepare(self, num_jobs: int) -> None:
-        resources = ray.cluster_resources()
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         for name, needed in (("CPU", self._cpus), ("GPU", self._gpus)):
-            if needed > resources.get(name, 0):
+            if needed > max((node.get(name, 0) for node in nodes), default=0):
                 # An autoscaler may still add nodes, so this is no error.
-                print(f"no node of the Ray cluster has {needed:g} {name} free; the sweep waits for one")
+                print(f"no node of the Ray cluster has {needed:g} {name}; the sweep waits for one")
 
     def has_room(self) -> bool:
         return True

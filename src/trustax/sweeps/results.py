@@ -11,7 +11,8 @@ import numpy as np
 from rich.table import Table
 
 from trustax.errors import TrustaxError
-from trustax.ops.metrics import RETURN, STEP, Record
+from trustax.ops.metrics import RETURN, Record
+from trustax.plotting.learners import LearnerRecords
 from trustax.storage.atomic import write_atomic
 from trustax.storage.journal import read_records
 from trustax.storage.object_store import copy_to_store
@@ -60,9 +61,10 @@ class SweepResult:
 
         if not self.finished:
             raise TrustaxError("no run of the sweep has finished, so there is nothing to plot")
-        tasks: dict[str, dict[str, list[Record]]] = {}
+        tasks: dict[str, dict[str, Sequence[Record]]] = {}
         for one in self.finished:
-            tasks.setdefault(one.cell.env_id, {})[one.cell.label] = _records_of(one)
+            records = LearnerRecords(read_records(one.job.folder), one.cell.learners)
+            tasks.setdefault(one.cell.env_id, {})[one.cell.label] = records
         plot_tasks(tasks, Path(path))
 
     def rows(self) -> list[dict[str, Any]]:
@@ -116,15 +118,6 @@ def collect(
             last = np.array(records[-1][RETURN], dtype=float)
             finished += [Finished(cell, job, last[cell.learners.start : cell.learners.stop]) for cell in cells]
     return SweepResult(folder, finished, list(failures), store)
-
-
-def _records_of(one: Finished) -> list[Record]:
-    """The learning curve of a cell: the records of its run, restricted to its learners."""
-    learners = one.cell.learners
-    return [
-        {STEP: record[STEP], RETURN: record[RETURN][learners.start : learners.stop]}
-        for record in read_records(one.job.folder)
-    ]
 
 
 def _summary(returns: Runs | None) -> str:

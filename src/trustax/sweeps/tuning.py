@@ -158,6 +158,7 @@ def run_study(
             except Interrupted:
                 done = f"{len(ended(study))} of {trials} trials are finished"
                 raise Interrupted(f"stopped and saved; {done}; run the same command to continue") from None
+        result.save()  # also if all trials were finished: a kill may have come between the last trial and the file
     return result
 
 

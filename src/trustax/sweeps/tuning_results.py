@@ -72,11 +72,11 @@ class TuningResult:
 
     def table(self) -> Table:
         """The best trials: complete ones first, then those that were pruned latest."""
-        caption = f"{self.objective} objective over seeds; 95% interval of the mean return"
+        caption = f"objective: {self.objective}, over seeds; final return: 95% interval of the mean over seeds"
         # The names of several settings do not fit side by side into a terminal of 80 columns.
         heading = "settings" if len(self.space) > 1 else next(iter(self.space))
         settings = Column(heading, no_wrap=True)
-        table = Table("trial", settings, "objective", "95% interval", "steps", caption=caption)
+        table = Table("trial", settings, "objective", "final return", "steps", caption=caption)
         for trial in self._ranked()[:ROWS]:
             values = {name: _short(trial.params[name]) for name in self.space}
             named = values.values() if len(values) == 1 else (f"{name}={value}" for name, value in values.items())
