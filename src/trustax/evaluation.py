@@ -1,6 +1,6 @@
 """Evaluate agents: returns of complete episodes, in environments that they are not trained on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from trustax.agent import Agent
 from trustax.envs import Environment, make
 from trustax.envs.engines import env_id_of, imports_module, is_known, is_written_in_jax
 from trustax.errors import TrustaxError, refuse_unknown
+from trustax.settings.kinds import fitting
 from trustax.types import TimeStep
 
 EVALUATION_SEED = 10_000
@@ -19,6 +20,10 @@ MAX_ENVS = 64
 
 ARGUMENTS = ("env", "num_episodes", "deterministic", "seed", "max_envs", "max_episode_steps")
 """The arguments of `evaluate` after the agent."""
+
+
+class EvaluationStopped(Exception):  # noqa: N818
+    """An evaluation was stopped before its end."""
 
 
 @dataclass(frozen=True)
@@ -69,17 +74,20 @@ def evaluate_all(
     deterministic: bool = True,
     max_envs: int = 16,
     max_episode_steps: int = 1_000_000,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> list[EvaluationResult]:
     """Evaluate several agents, each in environments of its own seed, as `evaluate` does.
 
+    Once `should_stop` returns True, the episodes are not played to their end: `EvaluationStopped` is raised.
     In environments written in JAX they play side by side, so that these are compiled once for all agents and not for
     each. In others they play one after another, since side by side all would step until the last one has ended.
     """
+    num_episodes, max_envs = fitting("num_episodes", num_episodes, int), fitting("max_envs", max_envs, int)
     for name, value in (("num_episodes", num_episodes), ("max_envs", max_envs)):
         if value < 1:
             raise TrustaxError(f"{name} must be at least 1, not {value}")
     for seed in seeds:
-        if not 0 <= seed < 2**32:
+        if not 0 <= fitting("seed", seed, int) < 2**32:
             raise TrustaxError(f"seed must be between 0 and 2**32 - 1, not {seed}")
     num_envs = min(num_episodes, max_envs)
     size = max(1, MAX_ENVS // num_envs) if is_written_in_jax(env) else 1
@@ -87,7 +95,7 @@ def evaluate_all(
     for first in range(0, len(agents), size):
         part = slice(first, first + size)
         tallies = [_Tally(num_episodes, num_envs, max_episode_steps) for _ in agents[part]]
-        _play(agents[part], env, seeds[part], num_envs, deterministic, tallies)
+        _play(agents[part], env, seeds[part], num_envs, deterministic, tallies, should_stop)
         results += [tally.result() for tally in tallies]
     return results
 
@@ -99,6 +107,7 @@ def _play(
     num_envs: int,
     deterministic: bool,
     tallies: Sequence["_Tally"],
+    should_stop: Callable[[], bool],
 ) -> None:
     """Play until the tally of every agent is complete."""
     environment = make(env, [(int(seed) + EVALUATION_SEED) % 2**32 for seed in seeds], num_envs, compiled=False)
@@ -110,6 +119,8 @@ def _play(
             agent.predict(own, deterministic=deterministic)[0] for agent, own in zip(agents, observations, strict=True)
         ]
         while not all(tally.is_complete for tally in tallies):
+            if should_stop():
+                raise EvaluationStopped
             timestep = environment.step(np.stack(actions))
             observations = timestep.observation
             for number, (agent, tally) in enumerate(zip(agents, tallies, strict=True)):

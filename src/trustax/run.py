@@ -110,6 +110,11 @@ class Run(Generic[SomeAlgorithm]):
                 f"num_envs is {self.num_envs}, which is not a multiple of env_shards = {self.env_shards}; each "
                 "device needs the same number of environments"
             )
+        if self.num_iterations >= 2**31:
+            raise TrustaxError(
+                f"total_timesteps is {self.total_timesteps:,}, which are {self.num_iterations:,} iterations; a run has "
+                "fewer than 2**31 iterations: lower total_timesteps, or raise horizon"
+            )
         minibatches = getattr(self.algorithm, "num_minibatches", 1)
         if self.env_shards > 1 and minibatches * self.env_shards > self.batch_size:
             raise TrustaxError(

@@ -1,6 +1,7 @@
 """Training: `iterations` yields every iteration of a run; `train` runs it to the end and calls callbacks."""
 
 import atexit
+import sys
 import weakref
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from trustax.agent import Agent
 from trustax.algorithms import ALGORITHMS, Algorithm
 from trustax.envs import Environment
 from trustax.envs.engines import env_id_of
+from trustax.envs.errors import one_line
 from trustax.envs.workers import Workers
 from trustax.errors import TrustaxError, refuse_unknown
 from trustax.ops.metrics import RETURN, finite_values
@@ -149,12 +151,17 @@ def _run(loop: TrainingLoop, hooks: Callbacks) -> Callbacks:
         hooks.start(loop.run, loop.run_dir, loop.timesteps)
         if loop.timesteps:
             hooks.resume(loop.restored())
-        for iteration in loop:
-            if iteration.checkpoint is not None:
-                hooks.checkpoint(iteration)
-            if loop.decisions.agree_to_end(hooks.iteration(iteration)):
-                _stop(loop, hooks, iteration)
-                break
+        try:
+            for iteration in loop:
+                if iteration.checkpoint is not None:
+                    hooks.checkpoint(iteration)
+                if loop.decisions.agree_to_end(hooks.iteration(iteration)):
+                    _stop(loop, hooks, iteration)
+                    break
+        except Interrupted:
+            if loop.stopped_at is not None:
+                hooks.checkpoint(loop.stopped_at)
+            raise
     return hooks
 
 
@@ -182,10 +189,18 @@ def _result(loop: TrainingLoop, run_dir: str | Path | None) -> Result:
     if not loop.group.is_first:
         return replace(result, records=read_records(result.run_dir))
     if any(finite_values(record.get(RETURN)) for record in result.records):
-        result.plot(result.run_dir / CURVE_FILE)
-        if is_url(run_dir):
-            copy_to_store(result.run_dir / CURVE_FILE, str(run_dir))
+        _draw_curve(result, result.run_dir / CURVE_FILE, run_dir)
     return result
+
+
+def _draw_curve(result: Result, path: Path, run_dir: str | Path | None) -> None:
+    """Draw the learning curve. If that fails, the run is complete all the same, so it is only a warning."""
+    try:
+        result.plot(path)
+        if is_url(run_dir):
+            copy_to_store(path, str(run_dir))
+    except (TrustaxError, RuntimeError, OSError) as error:
+        print(f"warning: no {CURVE_FILE}: {one_line(error)}", file=sys.stderr)
 
 
 def iterations(

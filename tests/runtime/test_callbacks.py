@@ -260,7 +260,7 @@ def test_an_evaluation_starts_anew_with_every_run() -> None:
 
 
 def test_an_evaluation_without_an_environment_is_refused_before_the_run() -> None:
-    message = r"because the run's, <lambda>, was not given by its id; pass the same to Evaluate\(env=...\)$"
+    message = r"that of the run, <lambda>, was not given by its id; pass the same environment as Evaluate\(env=...\)$"
     with pytest.raises(tx.TrustaxError, match=message):
         tx.Evaluate().on_start(replace(RUN, env_id="<lambda>"), None, 0)
 

@@ -12,6 +12,8 @@ from trustax.types import Metrics
 
 STEP = "time/total_timesteps"
 SPEED = "time/fps"
+ELAPSED = "time/time_elapsed"
+RESTARTS = "env/restarts"
 RETURN = "rollout/ep_rew_mean"
 SUCCESS = "rollout/success_rate"
 SKIPPED = "train/skipped_updates"

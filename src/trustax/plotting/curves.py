@@ -49,6 +49,7 @@ STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 10.5,
     "text.color": INK,
+    "text.usetex": False,
     "text.parse_math": False,  # a run's name may contain dollar signs
     "axes.labelcolor": INK,
     "axes.titlesize": 12.5,

@@ -7,6 +7,7 @@ same whole.
 import math
 from typing import Any, NamedTuple
 
+from trustax.ops.metrics import RESTARTS
 from trustax.runtime.distributed import Group
 from trustax.runtime.interrupt import InterruptGuard
 from trustax.runtime.train_step import Seconds, StepResult
@@ -84,7 +85,7 @@ def part_of(
 def merged(parts: list[dict[str, Any]]) -> IterationOutcome:
     """The parts of all processes as one outcome."""
     first = parts[0]
-    restarts = {} if first["restarts"] is None else {"env/restarts": sum(part["restarts"] for part in parts)}
+    restarts = {} if first["restarts"] is None else {RESTARTS: sum(part["restarts"] for part in parts)}
     names = dict.fromkeys(name for part in parts for name in part["metrics"])
     metrics = {name: [value for part in parts for value in _values_of(part, name)] for name in names}
     return IterationOutcome(

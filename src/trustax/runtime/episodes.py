@@ -33,7 +33,7 @@ class EpisodeWindow(eqx.Module):
         """Add the episodes of one rollout, `time env`."""
         ended = episodes.ended.ravel()
         order = jnp.cumsum(ended) - 1
-        total = jnp.sum(ended)
+        total = jnp.sum(ended, dtype=jnp.int32)  # as the count, also with 64-bit numbers enabled in JAX
         # If more episodes ended than fit, only the newest are written: the others would use the same slots.
         is_written = ended & (order >= total - WINDOW)
         slot = jnp.where(is_written, (self.count + order) % WINDOW, WINDOW)

@@ -14,7 +14,7 @@ from trustax.networks import Policy
 from trustax.ops.metrics import STEP, Record
 from trustax.run import Run
 from trustax.runtime.distributed import Group
-from trustax.runtime.state import RunState
+from trustax.runtime.state import RunState, is_deleted
 from trustax.storage.loading import agent_of, as_dict
 
 
@@ -43,6 +43,8 @@ class Iteration:
     """the processes of a distributed run"""
     log_record: Callable[[Record], Any] = field(default=lambda record: None, repr=False)
     """sends a record to the loggers of the run"""
+    should_stop: Callable[[], bool] = field(default=lambda: False, repr=False)
+    """whether a signal asks the run to stop, so that a callback should end long work"""
     record: Record = field(init=False, repr=False)
     """the metrics of this iteration, by name; a metric of the learners is a list with one value per seed"""
 
@@ -65,6 +67,11 @@ class Iteration:
 
     def agent(self, learner: int = 0, policy: str = "policy") -> Agent:
         """The current agent of a learner, given by its index. `policy="virtual"` returns MCPO's ψ instead of θ."""
+        if is_deleted(self.state):
+            raise TrustaxError(
+                f"iteration {self.number} has no agents any more, because a later one has reused their memory; call "
+                "agent() before the next iteration starts"
+            )
         return agent_of(self.run, as_dict(self.state), learner, policy, self.learners.start)
 
     def log(self, metrics: Mapping[str, Any]) -> None:

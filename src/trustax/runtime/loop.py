@@ -20,7 +20,7 @@ from trustax.envs.base import CompiledEnvironment, HostEnvironment
 from trustax.envs.engines import engine_of, make_for_training, observes_images
 from trustax.envs.workers import IN_PROCESS, Workers
 from trustax.errors import TrustaxError
-from trustax.ops.metrics import STEP, SUCCESS, Record
+from trustax.ops.metrics import ELAPSED, RESTARTS, STEP, SUCCESS, Record
 from trustax.run import Run
 from trustax.runtime.collect import RolloutStopped
 from trustax.runtime.decisions import Decisions
@@ -87,6 +87,8 @@ class TrainingLoop:
         self._traced = traced
         self._distributed = distributed
         self.timesteps = 0
+        self.stopped_at: Iteration | None = None
+        """the iteration that was saved because a signal stopped the run"""
         self._stack = ExitStack()
 
     def __enter__(self) -> "TrainingLoop":
@@ -119,6 +121,8 @@ class TrainingLoop:
                 is_first=self.group.is_first,
             )
             self._log = stack.enter_context(log)
+            last = self.records[-1] if self.records else {}
+            self._elapsed_before, self._restarts_before = last.get(ELAPSED, 0.0), last.get(RESTARTS, 0)
             self._stack = stack.pop_all()
         return self
 
@@ -169,7 +173,7 @@ class TrainingLoop:
             self._restarts_first = False
             self.state = restart_environment(self._own_run, self.state, self._environment)
         self._compile()
-        start_time = time.perf_counter()
+        start_time = time.perf_counter() - self._elapsed_before
         for number in range(first, last + 1):
             yield self._advance(number, start_time)
             if number < last and self.decisions.should_stop():
@@ -206,13 +210,17 @@ class TrainingLoop:
 
     def _iteration(self, number: int, saved: Path | None, **traced: Any) -> Iteration:
         records = self.records or [{STEP: self.timesteps}]  # only process 0 has read the log
-        others: dict[str, Any] = {"group": self.group.of_learners, "log_record": self._log.log}
+        others: dict[str, Any] = {
+            "group": self.group.of_learners,
+            "log_record": self._log.log,
+            "should_stop": self.decisions.stops_rollout,
+        }
         return Iteration(self.run, number, records, self.state, self.run_dir, saved, **others, **traced)
 
     def _record(self, result: StepResult, number: int, elapsed: float) -> bool:
         """Record the metrics of all processes, and decide together whether to save."""
         directory = self._files.directory
-        restarts = getattr(self._environment, "restarts", 0) if self._workers.restart else None
+        restarts = self._restarts_before + getattr(self._environment, "restarts", 0) if self._workers.restart else None
         outcome = self.decisions.gather(result, restarts, directory.should_save(number, stopping=False))
         self._files.require_sound(outcome.fault and f"{outcome.fault}; check the environment")
         self._files.check_claim()
@@ -244,5 +252,7 @@ class TrainingLoop:
 
     def _stop(self) -> NoReturn:
         """Save the last complete iteration and leave the loop."""
-        self._save_last()
+        checkpoint = self._save_last()
+        if checkpoint is not None:
+            self.stopped_at = self._iteration(self.timesteps // self.run.batch_size, checkpoint)
         raise Interrupted(self._files.directory.resume_hint(self.timesteps))

@@ -40,6 +40,8 @@ def open_folder(folder: Path, run: Run, resume: bool, header: dict[str, Any]) ->
             history.remove_unfinished_agents(folder)
         elif folder.exists() and not (folder.is_dir() and _is_empty(folder)):
             raise TrustaxError(f"{folder} exists and is not a run folder; choose another folder")
+        else:
+            run.require_one_iteration()
         folder.mkdir(parents=True, exist_ok=True)
         write_run(run, folder)
     except OSError as error:

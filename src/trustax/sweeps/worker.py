@@ -148,8 +148,7 @@ def _copied_step(store: str, folder: Path) -> int | None:
 def training_seconds(run: Run, records: Sequence[Record]) -> float:
     """The total time of all iterations, also if the run was stopped and resumed.
 
-    `time/time_elapsed` restarts at 0 when a run is resumed, so this sums the time of each iteration. Compiling and
-    saving do not count.
+    The time of each iteration is summed, because `time/time_elapsed` also has the time of saving and of callbacks.
     """
     return sum(run.num_seeds * run.batch_size / record["time/fps"] for record in records)
 

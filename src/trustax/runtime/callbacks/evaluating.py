@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from trustax.envs import Environment
-from trustax.envs.engines import is_known
+from trustax.envs.engines import is_known, resolve
 from trustax.errors import TrustaxError
-from trustax.evaluation import evaluate_all
+from trustax.evaluation import EvaluationStopped, evaluate_all
 from trustax.ops.metrics import EVALUATION_LENGTH, EVALUATION_RETURN, STEP, Record, finite_values
 from trustax.run import Run
 from trustax.settings import CheckedSettings, setting
@@ -41,6 +41,7 @@ class Evaluate(CheckedSettings):
     env: Environment | None = None
     """Another environment than the run's; required if the run's environment was not given by its id."""
     in_every_process: ClassVar[bool] = True
+    is_unique: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,6 +61,8 @@ class Evaluate(CheckedSettings):
                 f"Evaluate needs an environment, because that of the run, {run.env_id}, was not given by its id; "
                 "pass the same environment as Evaluate(env=...)"
             )
+        if self.env is not None:
+            resolve(self.env)  # raises an error now instead of at the first evaluation
         self.evaluations = []
         if run_dir is not None and (run_dir / EVALUATIONS_FILE).exists():
             self.evaluations = [one for one in read_evaluations(run_dir) if one[STEP] <= timesteps]
@@ -87,7 +90,17 @@ class Evaluate(CheckedSettings):
         env = iteration.run.env_id if self.env is None else self.env
         agents = {learner: iteration.agent(learner) for learner in iteration.learners}
         seeds = [iteration.run.seeds[learner] for learner in agents]
-        results = evaluate_all(list(agents.values()), env, seeds, self.episodes, not self.stochastic)
+        try:
+            results = evaluate_all(
+                list(agents.values()),
+                env,
+                seeds,
+                self.episodes,
+                not self.stochastic,
+                should_stop=lambda: iteration.should_stop() and not iteration.is_last,
+            )
+        except EvaluationStopped:
+            return  # `on_resume` repeats the evaluation
         own = [(float(result.returns.mean()), float(result.lengths.mean())) for result in results]
         means, lengths = map(list, zip(*(one for part in iteration.group.gather(own) for one in part), strict=True))
         best = means.index(max(means))

@@ -22,7 +22,7 @@ class Hooks(Protocol):
     """The methods that a callback may have; all are optional.
 
     In a distributed run, process 0 calls the callbacks. Those with an attribute `in_every_process = True` are called in
-    every process, each with its own `iteration.learners`.
+    every process, each with its own `iteration.learners`. A run has at most one of those with `is_unique = True`.
     """
 
     def on_start(self, run: Run, run_dir: Path | None, timesteps: int) -> Any:
@@ -70,6 +70,10 @@ class Callbacks:
                     f"a callback must be a function of an iteration or have one of the methods {', '.join(HOOKS)}; "
                     f"{callback!r} has none"
                 )
+        unique = [type(callback).__name__ for callback in self._callbacks if getattr(callback, "is_unique", False)]
+        for name in unique:
+            if unique.count(name) > 1:
+                raise TrustaxError(f"a run can have one {name} callback, not {unique.count(name)}: they share files")
 
     def of_process(self, group: Group) -> "Callbacks":
         """The callbacks that a process of a distributed run calls."""

@@ -1,8 +1,11 @@
 """Keep the agents of a run as they were at regular intervals."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from trustax.errors import TrustaxError
+from trustax.run import Run
 from trustax.settings import CheckedSettings, setting
 
 if TYPE_CHECKING:
@@ -16,6 +19,10 @@ class KeepAgents(CheckedSettings):
     every: int = setting(100_000, minimum=1)
     """Environment steps per learner between saves."""
     in_every_process: ClassVar[bool] = True
+
+    def on_start(self, run: Run, run_dir: Path | None, timesteps: int) -> None:
+        if run_dir is None:
+            raise TrustaxError("KeepAgents needs a run_dir, the folder in which it saves agents")
 
     def on_iteration(self, iteration: "Iteration") -> None:
         before = iteration.timesteps - iteration.run.batch_size
