@@ -1,6 +1,7 @@
 """MCPO against a slow reference in float64, written from the paper's equations; and its parts, one by one."""
 
 import dataclasses
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -14,12 +15,13 @@ import pytest
 from tests.probes import QUICK_COMPILE, SPECS, operation_by_operation, random_rollout
 from trustax.algorithms import ALGORITHMS, MCPO
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
-from trustax.algorithms.first_order import improve
+from trustax.algorithms.first_order import fraction_of_updates_left, improve
 from trustax.algorithms.mcpo.attention import Attention
 from trustax.algorithms.mcpo.beta_max import kl_target_of, limits_of
 from trustax.algorithms.mcpo.context import context_of
 from trustax.algorithms.mcpo.mcpo import Virtual
 from trustax.algorithms.mcpo.state import MCPOState
+from trustax.errors import TrustaxError
 from trustax.networks import flatten
 from trustax.ops.minibatches import shuffles
 from trustax.ops.objectives import expectation, surrogate
@@ -532,6 +534,15 @@ def test_annealed_cost_falls_from_one_with_the_updates() -> None:
     np.testing.assert_allclose(beta, 1 - np.arange(32) / 32, atol=1e-6)
 
 
+def test_the_fraction_of_updates_left_does_not_overflow_in_long_runs() -> None:
+    settings, progress = (
+        replace(SCHEDULED, num_epochs=10, num_minibatches=64),
+        Progress(jnp.int32(0), jnp.int32(4_000_000)),
+    )
+    left = fraction_of_updates_left(settings, jnp.int32(1_920_000_000), progress)
+    assert float(left) == pytest.approx(0.25, abs=1e-6)
+
+
 @pytest.mark.parametrize(("algorithm", "factor"), [(ONE_POLICY, 0.5), (MANY_POLICIES, 2.0)])
 def test_adaptive_cost_approaches_the_target(algorithm: MCPO, factor: float) -> None:
     run = trained(algorithm)
@@ -564,6 +575,15 @@ def test_beta_switches_at_the_right_minibatches(
     outside, inside = (float(algorithm._switch_beta(state, jnp.float32(7), jnp.array(x), batch)) for x in (True, False))
     assert outside == expected
     assert inside == pytest.approx(0.01 if expected == 10 else 7)
+
+
+def test_a_single_epoch_decides_beta_at_every_minibatch() -> None:
+    algorithm = change(switch_every="auto", num_epochs=1)
+    state = eqx.tree_at(lambda s: s.learner.adam.count, trained(SMALL).states[0], jnp.int32(3))
+    _, batch = virtual_and_batch("discrete")
+    assert float(algorithm._switch_beta(state, jnp.float32(7), jnp.array(True), batch)) == 10
+    with pytest.raises(TrustaxError, match=r"with num_epochs=1, switch_every='epoch' never switches β"):
+        change(switch_every="epoch", num_epochs=1)
 
 
 @pytest.mark.parametrize(

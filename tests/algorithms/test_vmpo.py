@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import trustax as tx
 from tests.probes import SPECS, random_rollout
 from trustax.algorithms import VMPO
 from trustax.algorithms.vmpo import Duals, better_half
@@ -82,3 +83,9 @@ def test_duals_never_reach_zero() -> None:
         )
     assert state.duals.kl_cost >= 1e-8
     assert state.duals.temperature >= 1e-8
+
+
+def test_a_minibatch_needs_a_better_half() -> None:
+    run = tx.Run(algorithm=tx.VMPO(num_minibatches=8), env_id="CartPole-v1", num_envs=1, horizon=8, total_timesteps=8)
+    with pytest.raises(tx.TrustaxError, match="vmpo learns from the better half of a minibatch"):
+        tx.train(run, quiet=True)

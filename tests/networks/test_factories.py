@@ -22,6 +22,7 @@ from trustax.networks import (
     architecture_of,
 )
 from trustax.networks.impala import Stage
+from trustax.ops.distributions import Categorical
 from trustax.ops.kfac import require_factors
 from trustax.storage.manifest import CheckpointError
 from trustax.types import EnvSpec
@@ -164,16 +165,27 @@ def test_a_network_with_other_outputs_is_refused(registered: str) -> None:
         Architecture(VECTOR, network="mine").unflatten(jnp.zeros(16))
 
 
+class Rounded(eqx.Module):
+    """A network that forgets to cast its value back to float32."""
+
+    logits: Any
+
+    def __call__(self, observation: Any) -> Any:
+        return Categorical(self.logits), self.logits[0].astype(jnp.bfloat16)
+
+
 def test_an_object_that_is_not_a_network_is_refused(registered: str) -> None:
     tx.register_network("half", lambda key, spec: Dense.init(key, 3, 4, gain=1.0))
     tx.register_network("whole-numbers", lambda key, spec: eqx.nn.Lambda(jnp.arange(3)))
     tx.register_network("brief", lambda key, spec: eqx.nn.Lambda(jnp.zeros(3, jnp.bfloat16)))
     tx.register_network("empty", lambda key, spec: eqx.nn.Identity())
+    tx.register_network("rounded", lambda key, spec: Rounded(jnp.zeros(4)))
     for name, message in (
         ("half", "must return a distribution and a value"),
         ("whole-numbers", "'whole-numbers' has arrays of int32; its parameters must be float32"),
         ("brief", "arrays of bfloat16"),
         ("empty", "must be a callable module with arrays"),
+        ("rounded", "'rounded' returns numbers of bfloat16; cast its outputs to float32"),
     ):
         architecture = Architecture(VECTOR, network=name)
         with pytest.raises(tx.TrustaxError, match=message):

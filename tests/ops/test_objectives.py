@@ -223,4 +223,5 @@ def test_kl_cost_halves_below_two_thirds_of_the_target_and_doubles_beyond_one_an
 
 def test_kl_cost_stays_within_bounds() -> None:
     close(adapt_kl_cost(jnp.array(1e8), jnp.array(1.0), 0.03), 1e8)
+    close(adapt_kl_cost(jnp.array(0.0), jnp.array(1.0), 0.03), 0.0)
     np.testing.assert_allclose(adapt_kl_cost(jnp.array(1e-8), jnp.array(0.0), 0.03), 1e-8, rtol=1e-5)

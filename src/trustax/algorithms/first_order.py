@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.lax import stop_gradient
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from trustax.algorithms.batch import Batch, Evaluation, evaluate
 from trustax.networks import NetworkSettings, Policy, architecture_of
@@ -93,8 +93,7 @@ def ascend(
     settings: FirstOrder, objective: Objective, state: ActorCritic, batch: Batch, progress: Progress
 ) -> tuple[ActorCritic, Metrics]:
     """One Adam step up `objective` - c₁·value loss + c₂·entropy: the step of every first-order method."""
-    updates_in_run = settings.num_epochs * settings.num_minibatches * progress.num_iterations
-    remaining = 1.0 - state.adam.count / updates_in_run
+    remaining = fraction_of_updates_left(settings, state.adam.count, progress)
 
     def loss_of(policy: Policy) -> tuple[Float[Array, ""], Metrics]:
         new = evaluate(policy, batch)
@@ -119,6 +118,11 @@ def ascend(
         state.policy, gradient, state.adam, settings.learning_rate_at(progress), settings.max_gradient_norm
     )
     return ActorCritic(policy, adam), metrics | {"train/gradient_norm": norm}
+
+
+def fraction_of_updates_left(settings: FirstOrder, num_updates: Int[Array, ""], progress: Progress) -> Float[Array, ""]:
+    """Falls from 1 to 0 over the run. The product is a float, because 32 bits are too few for it in a long run."""
+    return 1.0 - num_updates / (float(settings.num_epochs * settings.num_minibatches) * progress.num_iterations)
 
 
 def batch_metrics(settings: FirstOrder, batch: Batch, progress: Progress) -> Metrics:

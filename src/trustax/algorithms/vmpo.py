@@ -27,6 +27,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from trustax.algorithms.batch import Batch, Evaluation, evaluate, make_batch
 from trustax.algorithms.first_order import ActorCritic, FirstOrder, ascend, batch_metrics, init_actor_critic
+from trustax.errors import TrustaxError
 from trustax.networks import Policy
 from trustax.ops.adam import AdamState, adam_init, adam_step
 from trustax.ops.minibatches import over_minibatches
@@ -78,6 +79,10 @@ class VMPO(FirstOrder):
         self, state: VMPOState, rollout: Rollout, progress: Progress, key: Key[Array, ""]
     ) -> tuple[VMPOState, Metrics]:
         batch = make_batch(state.policy, rollout, self.discount, self.gae_lambda)
+        if batch.weight.shape[0] < 2 * self.num_minibatches:
+            raise TrustaxError(
+                "vmpo learns from the better half of a minibatch, which needs at least 2 samples; use fewer minibatches"
+            )
 
         def step(state: VMPOState, minibatch: Batch, _: None) -> tuple[VMPOState, Metrics]:
             return self._step(state, minibatch, progress)

@@ -149,6 +149,10 @@ def _require_network(architecture: Architecture, network: Any, leaves: list[jax.
                     f"the network {name!r} returns {_described(found)}, but the environment's actions need "
                     f"{_described(needed)}"
                 )
+            if others := sorted({str(leaf.dtype) for leaf in jax.tree.leaves(output) if leaf.dtype != expected}):
+                raise TrustaxError(
+                    f"the network {name!r} returns numbers of {' and '.join(others)}; cast its outputs to {expected}"
+                )
             return
     raise TrustaxError(f"the network {name!r} must return a distribution and a value without axes, not {output}")
 

@@ -118,6 +118,7 @@ def explained_variance(value: Samples, target: Samples, weight: Samples) -> Scal
 
 
 def adapt_kl_cost(kl_cost: Scalar, kl: Scalar, kl_target: Scalar | float) -> Scalar:
-    """Halve β when the policy moved less than two thirds of the target, double it beyond one and a half."""
+    """Halve β when the policy moved less than two thirds of the target, double it beyond one and a half; 0 stays 0."""
     halved = jnp.where(kl < kl_target / 1.5, kl_cost / 2, kl_cost)
-    return jnp.clip(jnp.where(kl > kl_target * 1.5, kl_cost * 2, halved), 1e-8, 1e8)
+    adapted = jnp.clip(jnp.where(kl > kl_target * 1.5, kl_cost * 2, halved), 1e-8, 1e8)
+    return jnp.where(kl_cost > 0, adapted, 0.0)

@@ -2,7 +2,7 @@
 
 They are part of the run state, so checkpoints include them. Numbers are float32, which cannot count beyond 2²⁴, so the
 statistics are moving averages from `MEMORY` updates on: a sample that is this much older than another one has 1/e of
-its weight.
+its weight. A mean beyond about 300 standard deviations stops moving late in a run: center such observations first.
 """
 
 import equinox as eqx
