@@ -1,8 +1,10 @@
 """An environment that says whether its process has imported JAX; this module imports only Gymnasium and NumPy."""
 
+import multiprocessing
 import os
 import signal
 import sys
+import time
 from typing import Any
 
 import gymnasium
@@ -41,3 +43,16 @@ class StoppedEnv(ModulesEnv):
             for process in (os.getpid(), os.getppid()):
                 os.kill(process, signal.SIGTERM)
         return super().step(action)
+
+
+class ForkingEnv(ModulesEnv):
+    """Ends a process that it has forked when it is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(1000,), daemon=True)
+        self.child.start()
+
+    def close(self) -> None:
+        self.child.terminate()
+        self.child.join()

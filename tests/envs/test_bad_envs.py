@@ -8,7 +8,9 @@ import pytest
 from reliability import environments as reliability
 from reliability.bad_envs import NUM_ENVS
 
+from trustax.envs.errors import FaultyEnvError
 from trustax.envs.gymnasium import GymnasiumHost
+from trustax.envs.stepping import require_observation
 from trustax.errors import TrustaxError
 
 REFUSED = [case for case in (*reliability.wrong_spaces(), *reliability.wrong_results()) if case.message]
@@ -55,6 +57,33 @@ def test_copies_with_different_spaces_are_closed() -> None:
     with pytest.raises(TrustaxError, match="all copies must have the same"):
         GymnasiumHost(different, [0], NUM_ENVS)
     assert CannotClose.closed == NUM_ENVS
+
+
+@pytest.mark.parametrize("name", ["observation_space", "action_space"])
+@pytest.mark.parametrize("space", [property(), None])
+def test_copies_without_a_space_are_closed(name: str, space: object) -> None:
+    lacking = type("Lacking", (CannotClose,), {name: space})
+    CannotClose.closed = 0
+    with pytest.raises(TrustaxError, match=f"environment 0: its {name} must be one of gymnasium.spaces, not None"):
+        GymnasiumHost(lacking, [0], NUM_ENVS)
+    assert CannotClose.closed == NUM_ENVS
+
+
+@pytest.mark.parametrize(
+    ("space", "value"),
+    [
+        (gymnasium.spaces.Discrete(3), 3),
+        (gymnasium.spaces.Discrete(3, start=1), 0),
+        (gymnasium.spaces.MultiDiscrete([2, 3]), [0, 3]),
+        (gymnasium.spaces.MultiDiscrete([2, 3], start=[1, 0]), [3, 0]),
+    ],
+)
+def test_a_choice_that_does_not_exist_is_refused(space: gymnasium.Space, value: object) -> None:
+    spaces = gymnasium.spaces.Dict(room=space)
+    with pytest.raises(FaultyEnvError, match=r"observation\['room'\] is .*, which is not in (Multi)?Discrete"):
+        require_observation(spaces, {"room": value}, 0)
+    for _ in range(20):
+        require_observation(spaces, spaces.sample(), 0)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from rich.console import Console
 
 from tests.probes import ConstantReward
-from trustax.envs.check import Finding, check, report
+from trustax.envs.check import Finding, _gymnasium_checker, check, report
 from trustax.envs.random_play import play
 from trustax.errors import TrustaxError
 from trustax.types import BoxActions, EnvSpec
@@ -281,6 +281,21 @@ def test_the_advice_for_a_jax_env_does_not_mention_gymnasium() -> None:
     assert "set time_limit" in advice["episode ends"]
     assert "reset must use its key" in advice["other seeds"]
     assert "gymnasium" not in " ".join(advice.values())
+
+
+def test_an_environment_that_fails_the_checker_of_gymnasium_is_closed() -> None:
+    class Counting(OldInterface):
+        num_made, num_closed = 0, 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            Counting.num_made += 1
+
+        def close(self) -> None:
+            Counting.num_closed += 1
+
+    assert _gymnasium_checker(Counting).verdict == "bad"
+    assert (Counting.num_made, Counting.num_closed) == (1, 1)
 
 
 def test_an_unknown_id_is_not_a_finding() -> None:

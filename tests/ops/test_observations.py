@@ -84,6 +84,11 @@ def test_flattened_and_structured_observations_are_distinguished() -> None:
         ),
         ({"position": np.zeros((3, 2)), "room": 1}, r"\(3, 2\) does not end in \(2, 3\)"),
         ((np.zeros((2, 3)), 1), "as the environment returns it"),
+        ({"position": np.zeros((2, 3)), "room": 4}, r"\['room'\] .4 choices. has the values 0 to 3, not \[4\]$"),
+        (
+            {"position": np.zeros((2, 2, 3)), "room": np.array([0, -1])},
+            r"has the values 0 to 3, not \[\[ 0\] \[-1\]\]$",
+        ),
     ],
 )
 def test_a_wrong_structure_raises_a_one_line_error(observation: Any, message: str) -> None:

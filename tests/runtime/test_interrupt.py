@@ -100,6 +100,35 @@ def test_a_guard_keeps_the_handler_of_a_program_that_has_replaced_its_own() -> N
     assert not guard.requested
 
 
+@pytest.mark.filterwarnings("ignore:.*fork")
+@pytest.mark.parametrize(
+    ("number", "expected"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, 7), (signal.SIGINT, 7)]
+)
+def test_a_forked_process_ends_by_sigterm_and_ignores_other_signals(
+    number: int, expected: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with InterruptGuard(), InterruptGuard() as guard:
+        child = os.fork()
+        if child == 0:
+            try:
+                signal.raise_signal(number)
+            finally:
+                os._exit(7)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == expected
+        assert not guard.requested
+    assert capfd.readouterr().err == ""
+
+
+def test_a_guard_leaves_handlers_alone_that_are_not_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = signal.getsignal
+    monkeypatch.setattr(signal, "getsignal", lambda number: None if number == signal.SIGTERM else found(number))
+    with InterruptGuard() as guard:
+        assert found(signal.SIGTERM) == signal.SIG_DFL
+        signal.raise_signal(signal.SIGINT)
+        assert guard.requested
+
+
 def test_a_run_whose_terminal_is_closed_saves_and_exits_with_75(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "trustax.cli.main", "train", "ppo", "--env-id", "CartPole-v1"]
     command += ["--total-timesteps", "1000000000", "--run-dir", str(tmp_path / "run"), "--horizon", "64"]

@@ -159,6 +159,17 @@ def test_a_control_loop_needs_only_onnxruntime_and_gymnasium(
     assert not {"jax", "trustax"} & set(example.read_text().partition("import sys")[2].split())
 
 
+@pytest.mark.parametrize("key", ["gather_2", "constant_0"])
+def test_keys_of_an_observation_may_have_the_names_of_nodes(key: str, tmp_path: Path) -> None:
+    parts = (Part((f"_{key}",), (2,)), Part((key,), (), counts=(3,), starts=(1,)))
+    spec = tx.EnvSpec((5,), tx.BoxActions((-9.0,), (9.0,)), parts=parts)
+    agent = tx.Agent(policy_of(Architecture(spec), np.random.default_rng(0)))
+    agent.export(tmp_path / "policy.onnx")
+    inputs = random_inputs(agent, deterministic=True)
+    ours = agent.predict(inputs, deterministic=True)[0]
+    assert_same(agent, ours, run(tmp_path / "policy.onnx", inputs))
+
+
 def test_unsupported_exports_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = agent_of("discrete")
     with pytest.raises(tx.TrustaxError, match=r"ends in \.stablehlo or \.onnx, not to 'policy.pt'"):
@@ -170,4 +181,8 @@ def test_unsupported_exports_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
     agent = tx.Agent(policy_of(Architecture(spec), np.random.default_rng(0)))
     with pytest.raises(tx.TrustaxError, match="two inputs of the policy have the name 'noise'"):
         agent.export(tmp_path / "policy.onnx", deterministic=False)
+    spec = tx.EnvSpec((2,), tx.BoxActions((-1.0,), (1.0,)), parts=(Part(("action",), (2,)),))
+    agent = tx.Agent(policy_of(Architecture(spec), np.random.default_rng(0)))
+    with pytest.raises(tx.TrustaxError, match="an ONNX file calls its output 'action', so no observation may have"):
+        agent.export(tmp_path / "policy.onnx")
     assert not list(tmp_path.iterdir())

@@ -1,5 +1,6 @@
 """Only one process writes to a run's folder, wherever the folder is moved, and nothing is left behind."""
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -29,6 +30,27 @@ def test_a_lock_leaves_nothing_behind(tmp_path: Path) -> None:
         (tmp_path / "old" / "file").touch()
         claim.check()
     assert names(tmp_path / "old") == ["file"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_forked_process_does_not_keep_the_folder_locked_or_unlock_it(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(locked(tmp_path))
+        if (child := os.fork()) == 0:
+            os.close(writer)
+            os.read(reader, 1)  # until the parent closes the pipe
+            os._exit(0)
+        if (leaving := os.fork()) == 0:
+            stack.close()
+            os._exit(0)
+        os.waitpid(leaving, 0)
+        with pytest.raises(TrustaxError, match="is being trained by"):
+            locked(tmp_path, patience=0.0).__enter__()
+    with locked(tmp_path, patience=0.0):
+        pass
+    os.close(writer)
+    os.waitpid(child, 0)
 
 
 def test_an_error_names_the_process_that_holds_the_lock(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Loggers get every record; one that fails is left out, and the run goes on."""
 
+import copy
+import dataclasses
 import json
 import struct
 import sys
@@ -106,6 +108,16 @@ def test_a_logger_that_fails_never_ends_a_run() -> None:
     assert broken.records == RECORDS
 
 
+def test_a_logger_for_tensorboard_serves_several_runs(tmp_path: Path) -> None:
+    logger = TensorBoardLogger()
+    logged([logger], tmp_path / "two seeds")
+    several = Loggers([logger], tmp_path / "one seed")
+    several.start(dataclasses.replace(RUN, num_seeds=1), None)
+    several.log({"time/total_timesteps": 64, "rollout/ep_rew_mean": [1.0]})
+    several.close()
+    assert curve(tmp_path / "one seed" / "tensorboard", "rollout/ep_rew_mean") == [(64, 1.0)]
+
+
 def test_a_full_disk_disables_tensorboard_and_does_not_end_a_run(tmp_path: Path) -> None:
     """Files report a full disk as an error of Trustax, which ends a run elsewhere."""
     full = Path("/dev/full")
@@ -158,6 +170,22 @@ def test_a_user_defined_logger_receives_every_record(tmp_path: Path) -> None:
     assert mine.closed
 
 
+def test_loggers_and_readers_may_change_the_records_that_they_get(tmp_path: Path) -> None:
+    class Changing(Broken):
+        def log(self, record: Any) -> None:
+            self.records.append(copy.deepcopy(record))
+            record["rollout/ep_rew_mean"].clear()
+            record.clear()
+
+        def close(self) -> None: ...
+
+    one, other = Changing(), Changing()
+    result = tx.train(RUN, run_dir=tmp_path / "run", quiet=True, loggers=[one, other])
+    assert one.records == other.records == tx.read_records(tmp_path / "run")
+    result.records[-1].clear()
+    assert result.records == one.records
+
+
 def test_an_object_that_is_not_a_logger_is_refused() -> None:
     with pytest.raises(tx.TrustaxError, match="there is no logger 'tensorbord'; did you mean tensorboard"):
         Loggers(["tensorbord"], None)
@@ -168,7 +196,8 @@ def test_an_object_that_is_not_a_logger_is_refused() -> None:
 def test_mlflow_writes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mlflow")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "")  # so that it is restored after the test
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
     logged(["mlflow"], tmp_path)
     (metric,) = tmp_path.glob("mlruns/*/*/metrics/rollout/ep_rew_mean")
     values = [line.split() for line in metric.read_text().splitlines()]

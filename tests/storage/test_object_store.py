@@ -12,7 +12,7 @@ import trustax as tx
 from trustax.errors import TrustaxError
 from trustax.runtime.interrupt import Interrupted
 from trustax.storage.manifest import ARRAYS, MANIFEST
-from trustax.storage.mirror import Mirror, local_copy
+from trustax.storage.mirror import Mirror, _require_path, local_copy
 from trustax.storage.object_store import Saved, StoredRun, StoreError, is_url
 from trustax.storage.scratch import KEPT
 from trustax.sweeps.sweep import local_folder
@@ -174,6 +174,12 @@ def test_a_url_that_has_lost_a_slash_is_refused(path: Path | str) -> None:
             use(path)
     assert not is_url(PureWindowsPath("C:/runs/x"))
     assert not is_url("C:/runs/x")
+
+
+@pytest.mark.parametrize("run_dir", [b"x", 5, "a\0b"])
+def test_what_is_no_path_is_refused(run_dir: object) -> None:
+    with pytest.raises(TrustaxError, match="run_dir must be the path of a folder or a URL, not "):
+        _require_path(run_dir)
 
 
 def test_files_that_a_run_deletes_are_deleted_in_the_store_and_others_are_copied_at_the_end(url: str) -> None:

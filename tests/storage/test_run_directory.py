@@ -16,7 +16,7 @@ from reliability.mutations import Mutation, many_layers, many_seeds
 
 import trustax as tx
 from trustax.run import RUN_FILE, read_run
-from trustax.storage.history import checkpoint_path, prune
+from trustax.storage.history import checkpoint_path, newest_sound_or_raise, prune
 from trustax.storage.manifest import ARRAYS, MANIFEST, content_digest
 from trustax.storage.run_directory import RunDirectory
 
@@ -60,6 +60,21 @@ def test_the_older_checkpoint_is_used_if_the_newest_has_a_flipped_bit(
     for use in (resumed, tx.load):
         with pytest.raises(tx.TrustaxError, match="all checkpoints of this run are damaged"):
             use(folder)
+
+
+def test_a_checkpoint_that_a_live_run_deletes_is_chosen_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deleted: list[Path] = []
+
+    def choose(run_dir: Path) -> Path | None:
+        saved = newest_sound_or_raise(run_dir)
+        if saved is not None and not deleted:
+            deleted.append(saved)
+            shutil.rmtree(saved)
+        return saved
+
+    monkeypatch.setattr("trustax.storage.loading.newest_sound_or_raise", choose)
+    assert tx.load(folder).spec.observation_shape == (4,)
+    assert deleted == [checkpoint_path(folder, 32)]
 
 
 def test_a_damaged_newer_checkpoint_does_not_replace_a_valid_one(folder: Path) -> None:

@@ -6,6 +6,7 @@ Each finding answers one question in one line: what was observed and, if there i
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, cast
@@ -250,8 +251,8 @@ def _gymnasium_checker(env: Environment) -> Finding:
         warnings.simplefilter("always")
         try:
             single = registered(bare_id(env)).unwrapped if isinstance(env, str) else cast(Any, env)()
-            check_env(single, skip_render_check=True)
-            single.close()
+            with closing(single):
+                check_env(single, skip_render_check=True)
         except (Exception, SystemExit) as error:
             return Finding("bad", subject, describe(error), "see gymnasium.farama.org/api/env")
     messages = [re.sub(r"\x1b\[\d+m", "", str(warning.message)) for warning in caught]

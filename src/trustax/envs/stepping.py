@@ -18,6 +18,7 @@ from .errors import FaultyEnvError, failures_of, one_line
 
 SUCCESS = "is_success"
 """The key of an info that says whether an episode reached its goal, as in Stable-Baselines3."""
+SPACES = ("observation_space", "action_space")
 
 
 class Row(NamedTuple):
@@ -38,11 +39,11 @@ class Copies:
     """Copies of an environment, with NEXT_STEP autoreset (see `trustax.types.TimeStep`)."""
 
     def __init__(self, envs: Sequence[gymnasium.Env]) -> None:
-        self.observation_space, self.action_space = envs[0].observation_space, envs[0].action_space
         self._envs = envs
         self._observations: list[Any] = [None] * len(envs)
         self._ended = np.zeros(len(envs), bool)
         try:
+            self.observation_space, self.action_space = self._spaces(0)
             self._require_same_spaces()
         except FaultyEnvError:
             with suppress(FaultyEnvError):
@@ -85,11 +86,19 @@ class Copies:
                 stack.callback(env.close)
 
     def _require_same_spaces(self) -> None:
-        for index, env in enumerate(self._envs):
-            for name in ("observation_space", "action_space"):
-                if getattr(env, name) != getattr(self, name):
-                    spaces = f"{one_line(getattr(env, name))}, but that of environment 0 is {getattr(self, name)}"
+        for index in range(len(self._envs)):
+            for name, space in zip(SPACES, self._spaces(index), strict=True):
+                if space != getattr(self, name):
+                    spaces = f"{one_line(space)}, but that of environment 0 is {getattr(self, name)}"
                     raise FaultyEnvError(index, f"its {name} is {one_line(spaces)}; all copies must have the same")
+
+    def _spaces(self, index: int) -> tuple[Space, ...]:
+        with failures_of(index, " or ".join(SPACES)):
+            spaces: tuple[Any, ...] = tuple(getattr(self._envs[index], name, None) for name in SPACES)
+        for name, space in zip(SPACES, spaces, strict=True):
+            if not isinstance(space, Space):
+                raise FaultyEnvError(index, f"its {name} must be one of gymnasium.spaces, not {one_line(space)}")
+        return spaces
 
     def _reset(self, index: int, **arguments: Any) -> dict[str, Any]:
         returned = self._envs[index].reset(**arguments)
@@ -126,7 +135,7 @@ def require_values(returned: Any, index: int, function: str, *names: str) -> Any
 
 
 def require_observation(space: Space, value: Any, index: int, name: str = "observation") -> Any:
-    """Check the structure and the shapes of an observation, and pass it on."""
+    """Check the structure and the shapes of an observation, and its choices, and pass it on."""
     if isinstance(space, Dict | Tuple):
         inner: dict[Any, Space] = dict(space.spaces.items() if isinstance(space, Dict) else enumerate(space.spaces))
         found = value if isinstance(value, Mapping) else dict(enumerate(value)) if isinstance(value, tuple) else {}
@@ -142,7 +151,16 @@ def require_observation(space: Space, value: Any, index: int, name: str = "obser
         if not np.can_cast(array.dtype, np.dtype(space.dtype), "same_kind"):
             kind = "None" if value is None else f"of dtype {array.dtype}"
             raise FaultyEnvError(index, f"{name} is {kind}, but its space has the dtype {space.dtype}")
+        if isinstance(space, MultiDiscrete | Discrete) and not _has(space, array):
+            raise FaultyEnvError(index, f"{name} is {one_line(array)}, which is not in {one_line(space)}")
     return value
+
+
+def _has(space: MultiDiscrete | Discrete, array: np.ndarray) -> bool:
+    """Whether values of the right shape are choices of a space."""
+    if isinstance(space, Discrete):  # Python is faster than NumPy for one number
+        return 0 <= array.item() - int(space.start) < int(space.n)
+    return bool(((space.start <= array) & (array < space.start + space.nvec)).all())
 
 
 def _number(reward: Any, index: int) -> float:

@@ -11,7 +11,7 @@ import sys
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 PACKAGE = "trustax_worker"
@@ -34,10 +34,22 @@ def main() -> None:
 def _leave_signals_to_the_parent() -> None:
     """Signals to all processes of a job, as Ctrl-C, systemd and SLURM send them, only stop the parent, which saves.
 
-    A function that does nothing, unlike SIG_IGN, does not hold in the programs that an environment starts.
+    A function that does nothing, unlike SIG_IGN, does not hold in the programs that an environment starts. A process
+    that it forks can be ended by SIGINT and SIGTERM again.
     """
     for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP"):
-        signal.signal(getattr(signal, name), lambda number, frame: None)
+        signal.signal(getattr(signal, name), _ignore)
+    os.register_at_fork(after_in_child=_end_by_signals)
+
+
+def _end_by_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is _ignore:  # and not a function of the environment
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Do nothing."""
 
 
 def _end_with(parent: int) -> None:

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
+from numbers import Integral, Real
 from typing import Any
 
 import gymnasium
@@ -35,10 +36,12 @@ class Workers:
     """Replace a worker that fails, instead of raising an error."""
 
     def __post_init__(self) -> None:
-        if self.number < 0 or not self.timeout > 0:
-            raise TrustaxError(
-                f"num_workers must be at least 0 and worker_timeout positive, not {self.number} and {self.timeout}"
-            )
+        if not isinstance(self.number, Integral) or isinstance(self.number, bool) or self.number < 0:
+            raise TrustaxError(f"num_workers must be a whole number of at least 0, not {self.number!r}")
+        if not isinstance(self.timeout, Real) or not self.timeout > 0:
+            raise TrustaxError(f"worker_timeout must be a positive number of seconds, not {self.timeout!r}")
+        if self.restart and not self.number:
+            raise TrustaxError("restart_workers=True needs worker processes; set num_workers to at least 1")
 
 
 IN_PROCESS = Workers()

@@ -42,10 +42,20 @@ class Part:
             raise ValueError(f"{array.shape} does not end in {self.shape}")
         entries = array.reshape(*batch, prod(self.shape))
         if self.counts is not None:
+            if isinstance(entries, np.ndarray):
+                self._require_choices(entries)
             entry_of_choice = np.repeat(np.arange(len(self.counts)), self.counts)
             choices = np.concatenate([start + np.arange(n) for start, n in zip(self.starts, self.counts, strict=True)])
             entries = entries[..., entry_of_choice] == np.broadcast_to(choices, (*batch, self.size))
         return entries.astype(np.float32)
+
+    def _require_choices(self, entries: np.ndarray) -> None:
+        """A value that is none of the choices would become a vector of zeros."""
+        starts = np.asarray(self.starts)
+        ends = starts + np.asarray(self.counts)
+        if not ((starts <= entries) & (entries < ends)).all():
+            choices = ", ".join(f"{start} to {end - 1}" for start, end in zip(starts, ends, strict=True))
+            raise ValueError(f"{self} has the values {choices}, not {' '.join(str(entries).split())[:99]}")
 
     def __str__(self) -> str:
         kind = f"shape {self.shape}" if self.counts is None else f"{' x '.join(map(str, self.counts))} choices"

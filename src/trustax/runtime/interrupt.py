@@ -3,7 +3,8 @@
 The first one stops the run after the current iteration. If its environments are stepped from Python, it stops within a
 step of the rollout, and the last complete iteration is saved. A compiled rollout cannot be stopped before its end.
 After that, Ctrl-C or SIGTERM ends the program immediately. SIGUSR1 and SIGHUP do not: a terminal that closes may send
-several.
+several. A process that is forked in the meantime, such as one of an environment, ends by SIGTERM, with which its parent
+may end it. It ignores the others, which are often sent to all processes of a job: the run needs it until it has saved.
 """
 
 import contextlib
@@ -42,9 +43,12 @@ class InterruptGuard:
         self._handled: set[int] = set()
 
     def __enter__(self) -> "InterruptGuard":
+        self._pid = os.getpid()
         if _is_main_thread():
             for number in ENDING + REPEATED:
                 handler = _without_left_guards(signal.getsignal(number), number)
+                if handler is None:  # it is not of Python, which could not restore it
+                    continue
                 if number in ENDING or handler is signal.SIG_DFL or _guard_of(handler):
                     self._previous[number] = handler
                     self._handled.add(number)
@@ -57,10 +61,11 @@ class InterruptGuard:
         self._leave(ENDING + REPEATED)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if number not in self._handled:
+        is_forked = os.getpid() != self._pid
+        if number not in self._handled or (is_forked and number == signal.SIGTERM):
             _pass_on(_without_left_guards(self._previous[number], number), number, frame)
             return
-        if not self.requested:
+        if not self.requested and not is_forked:
             with contextlib.suppress(OSError):  # stderr may be closed
                 os.write(sys.stderr.fileno(), b"\nStopping; press Ctrl-C again to quit now.\n")
         self.requested = True

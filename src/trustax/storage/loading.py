@@ -12,7 +12,7 @@ from trustax.errors import TrustaxError
 from trustax.run import RUN_FILE, Run, from_json, read_run
 from trustax.runtime.state import RunState, template_of
 from trustax.storage import pytree
-from trustax.storage.history import newest_sound_or_raise
+from trustax.storage.history import checkpoint_path, newest_sound_or_raise
 from trustax.storage.hub import downloaded, is_address
 from trustax.storage.manifest import MANIFEST, CheckpointError, number_of_rows, read_manifest
 from trustax.storage.mirror import local_copy
@@ -22,6 +22,7 @@ from trustax.storage.zoo.stored import SCHEME, entry
 
 KEYS = "['keys']"
 """The name of the array of random keys, which has a row for each seed."""
+MAX_TRIES = 10
 
 
 def load(path: Path | str, learner: int = 0, policy: str = "policy") -> Agent:
@@ -66,8 +67,30 @@ def _load_from_zoo(name: str) -> Agent:
 
 
 def _load_from_run(folder: Path, learner: int, policy: str) -> Agent:
-    """The agent of a learner in the newest valid checkpoint of a run; the files are untrusted."""
+    """The agent of a learner in the newest valid checkpoint of a run; the files are untrusted.
+
+    A run that is still training deletes its older checkpoints; if it does so meanwhile, the checkpoint is chosen again.
+    """
     read_run(folder)
+    tries = 0
+    while True:
+        before = _checkpoints(folder)
+        try:
+            run, part = _read_newest(folder)
+        except TrustaxError:
+            tries += 1
+            if tries == MAX_TRIES or _checkpoints(folder) == before:
+                raise
+        else:
+            return agent_of(run, part, learner, policy)
+
+
+def _checkpoints(run_dir: Path) -> set[Path]:
+    return set(checkpoint_path(run_dir, 0).parent.glob("step_*"))
+
+
+def _read_newest(folder: Path) -> tuple[Run, Any]:
+    """The run of the newest valid checkpoint, and the part of its state that an agent needs."""
     saved = newest_sound_or_raise(folder)
     if saved is None:
         raise TrustaxError(f"{folder} has no checkpoint yet")
@@ -81,8 +104,7 @@ def _load_from_run(folder: Path, learner: int, policy: str) -> Agent:
         learners, observer = template_of(run, spec)
     except Exception as error:
         raise CheckpointError(saved, f"holds no run: {error}") from error
-    part = pytree.load(saved, {"learner": learners, "observer": observer}, part=True)
-    return agent_of(run, part, learner, policy)
+    return run, pytree.load(saved, {"learner": learners, "observer": observer}, part=True)
 
 
 def agent_of(run: Run, state: Any, learner: int, policy: str, first: int = 0) -> Agent:

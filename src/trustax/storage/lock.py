@@ -54,7 +54,7 @@ def locked(folder: Path, patience: float = PATIENCE, lease: bool = False) -> Ite
         created = _create(folder)
         descriptor = None if fcntl is None else _open_and_lock(folder, time.monotonic() + patience, take_over=lease)
         if descriptor is not None:
-            stack.callback(os.close, descriptor)
+            stack.callback(_release, descriptor, os.getpid())
         if created:
             stack.callback(_remove_if_empty, folder)
         own = Lease.take(folder) if lease or descriptor is None else None
@@ -107,6 +107,14 @@ def _open_and_lock(folder: Path, deadline: float, take_over: bool = False) -> in
             return None
         os.close(descriptor)
         time.sleep(SECONDS_BETWEEN_TRIES)
+
+
+def _release(descriptor: int, pid: int) -> None:
+    """Unlock a folder in the process that locked it; a process that it has forked would keep it locked."""
+    if os.getpid() == pid:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
 
 
 def _open_folder(folder: Path) -> int:

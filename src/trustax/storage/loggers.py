@@ -14,6 +14,7 @@ from trustax.ops.metrics import STEP, Record, finite_values
 from trustax.run import Run, settings_of
 from trustax.settings import Registry
 from trustax.storage.atomic import write_atomic
+from trustax.storage.records import copy_of
 from trustax.storage.tensorboard import TensorBoardLogger
 
 
@@ -124,6 +125,7 @@ class MLflowLogger:
         uri = os.environ.get("MLFLOW_TRACKING_URI")
         if uri is None and run_dir is not None:
             uri = (run_dir / "mlruns").resolve().as_uri()
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # without it, mlflow 3.17 only writes to databases
         self._client = MlflowClient(tracking_uri=uri)
         found = self._client.get_experiment_by_name(self._experiment)
         experiment_id = found.experiment_id if found else self._client.create_experiment(self._experiment)
@@ -178,7 +180,7 @@ class Loggers:
             raise TrustaxError(str(error)) from error
 
     def log(self, record: Record) -> None:
-        self._call_each(lambda logger: logger.log(record))
+        self._call_each(lambda logger: logger.log(copy_of(record)))
 
     def close(self) -> None:
         self._call_each(lambda logger: logger.close())

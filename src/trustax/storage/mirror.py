@@ -4,6 +4,7 @@ Training itself only uses the local folder. If the run continues on another mach
 store. Loading, saving and all checks of files are the same as without a store.
 """
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -38,6 +39,7 @@ class Mirror:
     """
 
     def __init__(self, run_dir: str | Path | None, resume: bool = True) -> None:
+        _require_path(run_dir)
         self.url = str(run_dir).rstrip("/") if is_url(run_dir) else None
         self.folder = None if run_dir is None else Path(run_dir).absolute()
         if self.url is not None:
@@ -150,6 +152,11 @@ def local_copy(path: str | Path) -> Path:
     if StoredRun(url).download(scratch.folder) is None:
         raise TrustaxError(f"there is no run with a checkpoint at {url}")
     return scratch.folder
+
+
+def _require_path(run_dir: object) -> None:
+    if not isinstance(run_dir, str | os.PathLike | None) or "\0" in str(run_dir):
+        raise TrustaxError(f"run_dir must be the path of a folder or a URL, not {run_dir!r}")
 
 
 def _name(url: str) -> str:

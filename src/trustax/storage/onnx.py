@@ -4,7 +4,7 @@ The graph is written by hand, since the networks consist of a few layers: this n
 milliseconds, and each layer is one node that runtimes optimize. Networks of your own can be exported to StableHLO.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ from trustax.ops.running_statistics import LIMIT, RunningStatistics
 from trustax.storage.export import NOISE, Input, inputs_of
 from trustax.types import BoxActions, DiscreteActions, EnvSpec, MultiDiscreteActions
 
+ACTION = "action"
+"""The name of the output."""
 OPSET = 20
 """The first version with Gelu; onnxruntime has it since 1.17."""
 IR_VERSION = 9
@@ -32,22 +34,28 @@ IR_VERSION = 9
 
 
 class Graph:
-    """Nodes and constants in the order in which they are added. Tensors are known by their names."""
+    """Nodes and constants in the order in which they are added. Tensors are known by names that no input has."""
 
-    def __init__(self) -> None:
+    def __init__(self, inputs: Collection[str]) -> None:
+        self._inputs = inputs
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
 
     def constant(self, array: Any) -> str:
-        name = f"constant_{len(self.constants)}"
+        name = self._free(f"constant_{len(self.constants)}")
         self.constants.append(onnx.numpy_helper.from_array(np.asarray(array), name))
         return name
 
     def add(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         """Add a node with one output and return the name of this output."""
-        output = output or f"{kind.lower()}_{len(self.nodes)}"
+        output = output or self._free(f"{kind.lower()}_{len(self.nodes)}")
         self.nodes.append(onnx.helper.make_node(kind, list(inputs), [output], **attributes))
         return output
+
+    def _free(self, name: str) -> str:
+        while name in self._inputs:
+            name = f"_{name}"
+        return name
 
     def reshape(self, x: str, *shape: int, output: str | None = None) -> str:
         """Reshape everything but the batch axis."""
@@ -58,13 +66,19 @@ def to_onnx(policy: Policy, statistics: RunningStatistics | None, deterministic:
     """The policy as the content of an .onnx file, with one output, `action`."""
     spec = policy.architecture.spec
     inputs = inputs_of(policy, deterministic)
-    graph = Graph()
+    names = [entry.name for entry in inputs]
+    if ACTION in names:
+        raise TrustaxError(
+            f"an ONNX file calls its output {ACTION!r}, so no observation may have this key; rename it, or export to "
+            "a file that ends in .stablehlo"
+        )
+    graph = Graph(names)
     x = _normalized(graph, _observation(graph, inputs, spec), statistics)
     network = policy.architecture.unflatten(policy.parameters)
     outputs = _outputs(graph, network, x, policy.architecture.network)
     _action(graph, spec, outputs, network.log_std, None if deterministic else NOISE)
     kind = onnx.TensorProto.FLOAT if isinstance(spec.actions, BoxActions) else onnx.TensorProto.INT64
-    action = onnx.helper.make_tensor_value_info("action", kind, ["batch", *spec.actions.environment_shape])
+    action = onnx.helper.make_tensor_value_info(ACTION, kind, ["batch", *spec.actions.environment_shape])
     described = onnx.helper.make_graph(graph.nodes, "policy", [_declared(entry) for entry in inputs], [action])
     described.initializer.extend(graph.constants)
     model = onnx.helper.make_model(
@@ -179,17 +193,17 @@ def _action(graph: Graph, spec: EnvSpec, outputs: str, log_std: Any, noise: str 
     match spec.actions:
         case DiscreteActions(start=start):
             chosen = _largest(graph, outputs, noise)
-            graph.add("Add", chosen, graph.constant(np.int64(start)), output="action")
+            graph.add("Add", chosen, graph.constant(np.int64(start)), output=ACTION)
         case MultiDiscreteActions() as actions:
             numbers = _choices(graph, actions, outputs, noise)
             numbered = graph.add("Add", numbers, graph.constant(np.array(actions.starts, np.int64)))
-            graph.reshape(numbered, *actions.environment_shape, output="action")
+            graph.reshape(numbered, *actions.environment_shape, output=ACTION)
         case BoxActions() as actions:
             if noise is not None:
                 outputs = graph.add("Add", outputs, graph.add("Mul", noise, graph.constant(np.exp(log_std))))
             low, high = map(graph.constant, actions.bounds)
             clipped = graph.add("Min", graph.add("Max", outputs, low), high)
-            graph.reshape(clipped, *actions.environment_shape, output="action")
+            graph.reshape(clipped, *actions.environment_shape, output=ACTION)
 
 
 def _largest(graph: Graph, logits: str, noise: str | None) -> str:

@@ -86,7 +86,7 @@ class FileRecords(Records):
         end = self._size + len(line)
         while len(self._lines_before) * CHUNK < end:
             self._lines_before.append(count)
-        self._count, self._size, self._last = count + 1, end, record
+        self._count, self._size, self._last = count + 1, end, copy_of(record)
 
     def __len__(self) -> int:
         if self._count is None:
@@ -117,7 +117,7 @@ class FileRecords(Records):
 
     def _read(self, index: int) -> Record:
         if index == len(self) - 1 and self._last is not None:
-            return self._last
+            return copy_of(self._last)
         chunk = max(0, bisect_left(self._lines_before, index) - 1)
         with _opened(self._path) as file:
             file.seek(chunk * CHUNK)
@@ -128,7 +128,7 @@ class FileRecords(Records):
             line = file.readline(LINE_LIMIT)
         record = self._parse(line, index + 1)
         if index == len(self) - 1:
-            self._last = record
+            self._last = copy_of(record)
         return record
 
     def _parse(self, line: bytes, number: int) -> Record:
@@ -179,6 +179,11 @@ class MemoryRecords(Records):
             record[name] = values[0] if length is None else values
             position += len(numbers)
         return record
+
+
+def copy_of(record: Record) -> Record:
+    """A copy that a logger or a callback may change."""
+    return {name: value.copy() if isinstance(value, list) else value for name, value in record.items()}
 
 
 Layout = tuple[tuple[str, int | None, bool], ...]

@@ -33,7 +33,7 @@ class TensorBoardLogger:
     def start(self, run: Run, run_dir: Path | None, resume_at: int | None) -> None:
         if run_dir is None:
             raise ValueError("TensorBoard needs run_dir, the folder to write to")
-        self._mean = EventFile(run_dir / FOLDER, resume_at)
+        self._mean, self._seeds = EventFile(run_dir / FOLDER, resume_at), []
         if resume_at is None:
             for summary in hparams(_hyperparameters(run), {RETURN: 0.0}):
                 self._mean.append(Event(wall_time=time.time(), summary=summary))
