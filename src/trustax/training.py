@@ -17,7 +17,7 @@ from trustax.envs.workers import Workers
 from trustax.errors import TrustaxError, refuse_unknown
 from trustax.ops.metrics import RETURN, finite_values
 from trustax.run import Run
-from trustax.runtime.callbacks import Callback, Callbacks, callback_from_text
+from trustax.runtime.callbacks import Callback, Callbacks, Evaluate, callback_from_text
 from trustax.runtime.distributed import Distributed
 from trustax.runtime.interrupt import Interrupted
 from trustax.runtime.iteration import Iteration
@@ -28,6 +28,7 @@ from trustax.settings.checked import settings_of_class
 from trustax.storage.journal import read_records
 from trustax.storage.loggers import Logger
 from trustax.storage.object_store import copy_to_store, is_url
+from trustax.storage.records import EVALUATIONS_FILE
 
 CURVE_FILE = "curve.png"
 OPTIONS = (
@@ -150,6 +151,7 @@ def _run(loop: TrainingLoop, hooks: Callbacks) -> Callbacks:
         hooks = hooks.of_process(loop.group)
         hooks.start(loop.run, loop.run_dir, loop.timesteps)
         if loop.timesteps:
+            _note_missing_evaluations(loop, hooks)
             hooks.resume(loop.restored())
         try:
             for iteration in loop:
@@ -163,6 +165,12 @@ def _run(loop: TrainingLoop, hooks: Callbacks) -> Callbacks:
                 hooks.checkpoint(loop.stopped_at)
             raise
     return hooks
+
+
+def _note_missing_evaluations(loop: TrainingLoop, hooks: Callbacks) -> None:
+    """A run does not store its callbacks, so a resume may forget them."""
+    if loop.run_dir is not None and (loop.run_dir / EVALUATIONS_FILE).exists() and not hooks.have(Evaluate):
+        loop.note("it was evaluated before, but not in this resume; callbacks must be given again")
 
 
 def _stop(loop: TrainingLoop, hooks: Callbacks, iteration: Iteration) -> None:
@@ -232,6 +240,10 @@ def iterations(
     """
     known = ["env", "traced", *(name for name in OPTIONS if name not in ("callbacks", "distributed"))]
     refuse_unknown("iterations", unknown, known, settings_of_class(Run), "a setting of the Run")
+    if not isinstance(run, Run):
+        raise TrustaxError(
+            f"iterations takes a Run, such as Run(algorithm=PPO(), env_id='CartPole-v1'), not a {type(run).__name__}"
+        )
     if isinstance(traced, str):
         raise TrustaxError(f"traced must be a list of names of metrics, such as [{traced!r}], not {traced!r}")
     loop = TrainingLoop(

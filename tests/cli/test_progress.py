@@ -106,6 +106,17 @@ def test_the_time_left_follows_the_recent_rate_without_compilation() -> None:
     assert lines[-1].startswith("run: stopped at 160k/200k steps after 3 min 42 s (1k steps/s)")
 
 
+def test_a_first_iteration_that_compiles_is_not_part_of_the_rate() -> None:
+    clock, console = Clock(), plain_console()
+    with Terminal(200_000, "run", console=console, clock=clock) as terminal:
+        terminal.expect_slow_start("compiling in the first iteration")
+        train(terminal, clock, [1000], seconds=60.0)
+        train(terminal, clock, range(2000, 20_001, 1000), seconds=1.0)
+    lines = output(console).splitlines()
+    assert lines[:2] == ["run: compiling in the first iteration …", "run: 1k/200k steps, return …"]
+    assert "1k steps/s, return …, 3 min 0" in lines[2]
+
+
 def test_the_recent_rate_forgets_old_measurements() -> None:
     clock, console = Clock(), plain_console()
     with Terminal(10_000, "run", console=console, clock=clock) as terminal:

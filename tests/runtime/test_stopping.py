@@ -121,6 +121,39 @@ def test_a_run_whose_curve_cannot_be_drawn_is_complete(
     assert capsys.readouterr().err.endswith("warning: no curve.png: no fonts at all\n")
 
 
+def test_a_folder_without_an_iteration_is_used_again(tmp_path: Path) -> None:
+    def fail(iteration: tx.Iteration) -> None:
+        raise ValueError("my bug")
+
+    class Failing:
+        def on_start(self, *_: Any) -> None:
+            raise ValueError("my bug")
+
+    with pytest.raises(ValueError, match="my bug"):
+        tx.train(SMALL, run_dir=tmp_path, quiet=True, callbacks=Failing())
+    for resume in (False, True):
+        other = replace(SMALL, horizon=16, total_timesteps=64, seed=int(resume))
+        with pytest.raises(ValueError, match="my bug"):
+            tx.train(other, run_dir=tmp_path, resume=resume, quiet=True, callbacks=Failing())
+    with pytest.raises(ValueError, match="my bug"):
+        tx.train(other, run_dir=tmp_path, quiet=True, callbacks=fail)
+    with pytest.raises(tx.TrustaxError, match="already holds a run"):
+        tx.train(other, run_dir=tmp_path, quiet=True)
+
+
+def test_a_resume_without_its_evaluations_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(tx.Interrupted):
+        tx.train(SMALL, run_dir=tmp_path, quiet=True, callbacks=[tx.Evaluate(interval=1, episodes=1), stop_at(1)])
+    capsys.readouterr()
+    tx.train(SMALL, run_dir=tmp_path, resume=True)
+    assert "evaluated before, but not in this resume; callbacks must be given again" in capsys.readouterr().err
+
+
+def test_iterations_needs_a_run() -> None:
+    with pytest.raises(tx.TrustaxError, match=r"iterations takes a Run, such as Run\(algorithm=PPO\(\).*, not a PPO"):
+        tx.iterations(tx.PPO())  # type: ignore[arg-type]
+
+
 def test_the_number_of_episodes_has_32_bits_also_where_jax_has_64() -> None:
     with jax.enable_x64(True):
         ended = jnp.ones((3, 2), bool)

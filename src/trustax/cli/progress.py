@@ -78,6 +78,7 @@ class Terminal:
         self._started = self._last_line = clock()
         self._recent: deque[tuple[float, int]] = deque([(self._started, initial_timesteps)])
         self._excluded_seconds = 0.0
+        self._starts_slowly = False
         self._bar = _progress_bar(self._console) if self._console.is_terminal and not quiet else None
         self._task = TaskID(0)
         if self._bar:
@@ -104,14 +105,23 @@ class Terminal:
         now = self._clock()
         self._done = record[STEP]
         self._returns = record.get(RETURN)
-        self._recent.append((now, self._done))
-        while now - self._recent[1][0] > RATE_WINDOW_SECONDS:
+        if self._starts_slowly:  # nothing is known about the rate yet
+            self._starts_slowly = False
+            self._recent = deque([(now, self._done)])
+        else:
+            self._recent.append((now, self._done))
+        while len(self._recent) > 1 and now - self._recent[1][0] > RATE_WINDOW_SECONDS:
             self._recent.popleft()
         if self._bar:
             self._refresh()
         elif now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
             self._print(f"{self._title}: {', '.join(filter(None, self._status().values()))}")
+
+    def expect_slow_start(self, why: str) -> None:
+        """Show why the first record takes longer than the others, and leave it out of the steps per second."""
+        self._starts_slowly = True
+        self.note(f"{why} …")
 
     @contextmanager
     def timed(self, activity: str) -> Iterator[None]:

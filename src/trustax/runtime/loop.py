@@ -160,6 +160,10 @@ class TrainingLoop:
             self._stack = stack.pop_all()
         self._stack.__exit__(kind, error, trace)
 
+    def note(self, text: str) -> None:
+        """Show a remark about the run."""
+        self._log.terminal.note(text)
+
     @property
     def records(self) -> Sequence[Record]:
         """The metrics of all iterations so far; a process that has no log only has those of the newest one."""
@@ -185,7 +189,12 @@ class TrainingLoop:
         had_success = self.group.gather(bool(self.records) and SUCCESS in self.records[-1])[0]
         stops = self.decisions.stops_rollout
         self._step = TrainStep(self._own_run, self._environment, self._traced, stops, had_success)
-        with self._log.terminal.timed(f"compiling for {self._step.placement}"):
+        activity = f"compiling for {self._step.placement}"
+        if isinstance(self._environment, CompiledEnvironment):
+            with self._log.terminal.timed(activity):
+                self.state = self._step.compile(self.state)
+        else:
+            self._log.terminal.expect_slow_start(f"{activity} in the first iteration")
             self.state = self._step.compile(self.state)
         if not self.decisions.agree_to_start():
             self._stop()
@@ -255,4 +264,4 @@ class TrainingLoop:
         checkpoint = self._save_last()
         if checkpoint is not None:
             self.stopped_at = self._iteration(self.timesteps // self.run.batch_size, checkpoint)
-        raise Interrupted(self._files.directory.resume_hint(self.timesteps))
+        raise Interrupted(self._files.directory.resume_hint(self.timesteps)) from None

@@ -8,6 +8,7 @@ from trustax.envs.engines import bare_id, is_known, with_engine
 from trustax.errors import TrustaxError
 from trustax.run import RUN_FILE, Run, from_json, read_run, settings_of, write_run
 from trustax.storage import history, pytree
+from trustax.storage.journal import METRICS_FILE
 from trustax.storage.lease import is_lease
 from trustax.storage.manifest import CheckpointError
 from trustax.storage.specs import spec_from_json
@@ -19,11 +20,12 @@ KIND = "run"
 def open_folder(folder: Path, run: Run, resume: bool, header: dict[str, Any]) -> Path | None:
     """Create the folder of a run, or check that it holds the run to resume; returns the newest sound checkpoint.
 
+    A folder whose run failed before the end of its first iteration is used as a new one.
     The `header` is that of the checkpoints to come, which must be of the same environment as those in the folder.
     """
     saved = None
     try:
-        if (folder / RUN_FILE).exists():
+        if (folder / RUN_FILE).exists() and not _never_trained(folder):
             if not resume:
                 raise TrustaxError(
                     f"{folder} already holds a run; resume it with resume=True (--resume) or choose another folder"
@@ -38,7 +40,7 @@ def open_folder(folder: Path, run: Run, resume: bool, header: dict[str, Any]) ->
                 _check_same_spec(saved, stored, header)
             _check_total_timesteps(folder, run, saved)
             history.remove_unfinished_agents(folder)
-        elif folder.exists() and not (folder.is_dir() and _is_empty(folder)):
+        elif folder.exists() and not (folder / RUN_FILE).exists() and not (folder.is_dir() and _is_empty(folder)):
             raise TrustaxError(f"{folder} exists and is not a run folder; choose another folder")
         else:
             run.require_one_iteration()
@@ -57,6 +59,13 @@ def _check_total_timesteps(folder: Path, run: Run, saved: Path | None) -> None:
             f"{folder} has already trained for {steps:,} steps, so total_timesteps cannot be "
             f"{run.total_timesteps:,}; choose a larger total, for example {2 * steps:,}"
         )
+
+
+def _never_trained(folder: Path) -> bool:
+    """Whether the run in a folder has neither a checkpoint nor metrics."""
+    metrics, checkpoints = folder / METRICS_FILE, history.checkpoint_path(folder, 0).parent
+    is_unlogged = not metrics.exists() or metrics.stat().st_size == 0
+    return is_unlogged and (not checkpoints.exists() or next(checkpoints.iterdir(), None) is None)
 
 
 def _is_empty(folder: Path) -> bool:

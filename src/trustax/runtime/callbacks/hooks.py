@@ -82,6 +82,10 @@ class Callbacks:
         called = self._callbacks if group.reports_learners else []
         return Callbacks(one for one in called if getattr(one, "in_every_process", False))
 
+    def have(self, kind: type) -> bool:
+        """Whether one of them is of a kind."""
+        return any(isinstance(callback, kind) for callback in self._callbacks)
+
     def start(self, run: Run, run_dir: Path | None, timesteps: int) -> None:
         self._call("on_start", run, run_dir, timesteps)
 
