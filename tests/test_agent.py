@@ -313,7 +313,9 @@ def test_an_agent_is_evaluated_on_the_environment_that_trained_it(tmp_path: Path
         ("my_module:Mine-v0", "imports a module"),
         ("Mine", "is not an id"),
     ):
-        with pytest.raises(tx.TrustaxError, match=rf"^evaluate needs an environment, .*{reason}.*$"):
+        with pytest.raises(
+            tx.TrustaxError, match=rf"^evaluate needs an environment, .* or --env-id CartPole-v1: .*{reason}.*$"
+        ):
             tx.evaluate(tx.Agent(agent.policy, env_id=env_id))
 
 

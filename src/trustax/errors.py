@@ -49,6 +49,9 @@ OTHER_NAMES = {
     "norm_obs": "normalize_observations",
     "norm_reward": "normalize_rewards",
     "tensorboard_log": "run_dir",
+    "n_trials": "trials",
+    "n_seeds": "num_seeds",
+    "seeds": "num_seeds",
     "verbose": "quiet",
     "callback": "callbacks",
     "env_id": "env",
@@ -64,6 +67,7 @@ NOTES = {
     "num_minibatches": "a minibatch holds num_envs * horizon / num_minibatches samples",
     "value_cost": "Stable-Baselines3's 0.5 is 1.0 here, because the loss has a factor 1/2 (not with ACKTR)",
     "quiet": "verbose=0 is quiet=True",
+    "num_seeds": "they are seed, seed + 1 and so on",
     "run_dir": "TensorBoard events are written there",
 }
 """What to know about a setting that differs from the one it replaces."""
@@ -71,6 +75,12 @@ NOT_HERE = {
     "target_kl": "there is no early stop by KL; KLAdaptive, MCPO and TRPO limit the divergence",
     "env_kwargs": "pass a function that makes the environment: lambda: gymnasium.make(id, **env_kwargs)",
     "device": "JAX chooses it: set JAX_PLATFORMS=cpu for the CPU",
+    "progress_bar": "progress is shown; quiet=True hides it",
+    "normalize_advantage": "advantages are standardized once per rollout (not with ACKTR)",
+    "reset_num_timesteps": "a run continues with resume=True, its run_dir and a larger total_timesteps",
+    "log_interval": "every iteration is logged",
+    "policy": "the network follows from the observations; network and hidden_sizes change it",
+    "n_trials": "it is the argument trials of tune",
     "use_sde": "state-dependent exploration is not supported",
 }
 """What to do instead of a setting of another library that has no counterpart."""

@@ -184,4 +184,5 @@ def environment_of_agent(agent: Agent) -> str:
         reason = f"the agent was trained on {env_id!r}, which is not an id that can be made"
     else:
         return env_id
-    raise TrustaxError(f"evaluate needs an environment, for example tx.evaluate(agent, 'CartPole-v1'): {reason}")
+    example = "tx.evaluate(agent, 'CartPole-v1') or --env-id CartPole-v1"
+    raise TrustaxError(f"evaluate needs an environment, for example {example}: {reason}")

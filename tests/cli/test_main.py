@@ -181,6 +181,8 @@ def test_every_public_name_can_be_imported_lazily() -> None:
         ("sweep ppo --env-id CartPole-v1 --folder s4://bucket/x", "cannot be opened: Protocol not known: s4"),
         ("tune ppo --env-id CartPole-v1 --tune clip_range:0.1..0.4 --folder s3://b/x", "not an object store"),
         ("train mcpo --env-id CartPole-v1 --num-seeds many", "--num-seeds must be a whole number, not 'many'"),
+        ("train mcpo --env-id CartPole-v1 --num-seeds 2 --num-seeds few", "must be a whole number, not 'few'"),
+        ("train mcpo --env-id CartPole-v1 --num-seeds 1.5e0", "--num-seeds must be a whole number, not '1.5e0'"),
         ("train mcpo --env-id CartPole-v1 --num-seeds", "--num-seeds needs a value: a whole number"),
         (
             "train ppo --env-id Pendulum-v1 --learning_rate abc",
@@ -297,6 +299,21 @@ def test_a_settings_file_may_have_the_name_of_the_zoo(tmp_path: Path, monkeypatc
     with pytest.raises(SystemExit):
         main(["train", "ppo", "--env-id", "CartPole-v1", "--settings", "./zoo"])
     assert asked[0].horizon == 64
+
+
+def test_only_whole_numbers_are_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr("trustax.cli.training.Train.__call__", lambda command: asked.append(command))
+    options = "--total-timesteps 1.5e6 --horizon=1e3 --hidden-sizes 1e1 2e1 --learning-rate 1e-3 --run-dir 2e3"
+    with pytest.raises(SystemExit):
+        main(["train", "ppo", "--env-id", "CartPole-v1", *options.split()])
+    run = asked[0].run
+    assert (run.total_timesteps, run.horizon, run.algorithm.hidden_sizes) == (1_500_000, 1_000, (10, 20))
+    assert (run.algorithm.learning_rate, asked[0].output.run_dir) == (1e-3, "2e3")
+    monkeypatch.setattr("trustax.cli.commands.Evaluate.__call__", lambda command: asked.append(command))
+    with pytest.raises(SystemExit):
+        main(["evaluate", "--num-episodes", "1e1", "2e3"])
+    assert (asked[1].num_episodes, asked[1].run_dir) == (10, "2e3")
 
 
 def test_the_message_of_the_parser_is_found_with_and_without_a_frame() -> None:

@@ -217,6 +217,12 @@ class Sloppy(NamedTuple):
         ({"terminated": (1,)}, "Sloppy.step must return a scalar terminated, not an array of shape (1,)"),
         ({"extra": (False, {})}, "Sloppy.step must return the 3 values state, reward and terminated, not 5 values"),
         ({"quits": True}, "Sloppy raised SystemExit: 0"),
+        ({"time_limit": 0}, "Sloppy.time_limit must be a whole number of at least 1, or None for no limit, not 0"),
+        (
+            {"time_limit": 20.5},
+            "Sloppy.time_limit must be a whole number of at least 1, or None for no limit, not 20.5",
+        ),
+        ({"spec": None}, "Sloppy.spec must be a trustax.EnvSpec, not None; it declares observations and actions"),
     ],
 )
 def test_inconsistent_functions_raise_a_one_line_error(fault: dict[str, Any], message: str) -> None:

@@ -15,7 +15,7 @@ from tensorboardX.record_writer import masked_crc32c
 
 import trustax as tx
 from trustax.storage.atomic import AppendOnlyFile
-from trustax.storage.loggers import Loggers, scalars
+from trustax.storage.loggers import Loggers, WandbLogger, scalars
 from trustax.storage.tensorboard import TensorBoardLogger
 
 RUN = tx.Run(
@@ -191,6 +191,9 @@ def test_an_object_that_is_not_a_logger_is_refused() -> None:
         Loggers(["tensorbord"], None)
     with pytest.raises(tx.TrustaxError, match="a logger must have the methods start, log and close; 3 has no start"):
         Loggers([3], None)
+    for loggers in (WandbLogger, [WandbLogger]):
+        with pytest.raises(tx.TrustaxError, match=r"a logger must be an object, not a class: WandbLogger\(...\)"):
+            Loggers(loggers, None)
 
 
 def test_mlflow_writes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,7 @@ def test_a_sweep_in_which_no_episode_has_ended_shows_its_results(
     job = Job(title="", run=run, folder=tmp_path / "run")
     result = SweepResult(tmp_path, [Finished(cell, job, np.array([np.nan]))])
     Sweep(methods=("ppo",))._show(result)
+    assert repr(result) == f"SweepResult({str(tmp_path)!r}: 1 finished)"
     assert capsys.readouterr().out.splitlines()[-1] == f"results         {tmp_path}/results.csv"
     assert not (tmp_path / "curves.png").exists()
 
@@ -164,6 +165,9 @@ def test_results_have_a_column_for_each_setting_that_varies(tmp_path: Path) -> N
         for run, cells in Grid(METHODS, ["A-v0"], settings).expand()
         for cell in cells
     ]
+    assert repr(SweepResult(tmp_path, finished)).endswith(
+        f"finished; best: {finished[0].cell.label} with a mean return of 3.5)"
+    )
     lines = SweepResult(tmp_path, finished).save().read_text().splitlines()
     assert lines[0] == "label,method,learning_rate,env_id,seed,return,run"
     assert lines[4] == "ppo learning_rate=0.001,ppo,0.001,A-v0,0,3.5,run"

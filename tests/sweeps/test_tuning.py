@@ -64,6 +64,13 @@ def test_mistakes_get_a_one_line_error(text: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_tuple_of_two_numbers_is_refused_because_it_may_be_a_range() -> None:
+    with pytest.raises(TrustaxError, match=r"write tx.Range\(1e-05, 0.01\) for a range or \[1e-05, 0.01\] for two cho"):
+        checked_space(RUN, {"learning_rate": (1e-5, 1e-2)})
+    space: dict[str, Any] = {"learning_rate": [1e-5, 1e-2], "clip_range": (0.1, 0.2, 0.3)}
+    assert checked_space(RUN, space) == {"learning_rate": (1e-5, 1e-2), "clip_range": (0.1, 0.2, 0.3)}
+
+
 def test_a_command_defines_a_study() -> None:
     arguments = "ppo --env-id CartPole-v1 --tune learning_rate:1e-5..1e-2:log hidden_sizes:8x8,16x16 --trials 4"
     _, settings = separate([*arguments.split(), "--num-seeds", "2", "--jobs", "1", "--gae-lambda=0.9"], Tune)
@@ -275,7 +282,9 @@ def test_the_table_says_that_the_interval_is_that_of_the_final_return(tmp_path: 
     state = SimpleNamespace(name="COMPLETE")
     trial = SimpleNamespace(number=0, params={"clip_range": 0.2}, value=30.0, state=state, user_attrs=attributes)
     study = SimpleNamespace(trials=[trial])
-    table = TuningResult(tmp_path, RUN, {"clip_range": Range(0.1, 0.3)}, "area", study).table()
+    result = TuningResult(tmp_path, RUN, {"clip_range": Range(0.1, 0.3)}, "area", study)
+    table = result.table()
+    assert repr(result) == f"TuningResult({str(tmp_path)!r}: 1 trial; best: trial 0 with 30 (clip_range=0.2))"
     columns = {str(column.header): list(column.cells) for column in table.columns}
     assert columns["objective"] == ["30"]
     assert " to " in columns["final return"][0]
@@ -285,6 +294,7 @@ def test_the_table_says_that_the_interval_is_that_of_the_final_return(tmp_path: 
     ("text", "message"),
     [
         ("learning_rat = 1", "settings.toml: ppo has no setting 'learning_rat'; did you mean learning_rate"),
+        ("n_steps = 64", "settings.toml: ppo has no setting 'n_steps'; here it is called horizon$"),
         ("horizon = 0", "settings.toml: horizon must be at least 1, not 0"),
         ("env_id = 3", "settings.toml: env_id must be a string, not 3"),
         ("horizon =", "settings.toml is not a TOML file"),

@@ -6,6 +6,7 @@ import difflib
 import io
 import re
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -37,7 +38,7 @@ def parse(command: Any, program: str, arguments: Sequence[str], default: Any = N
             parsed, unknown = tyro.cli(
                 command,
                 prog=program,
-                args=[_expand_exponent(argument) for argument in arguments],
+                args=_with_whole_numbers(arguments, annotations),
                 default=tyro.MISSING_NONPROP if default is None else default,
                 config=(tyro.conf.OmitArgPrefixes,),
                 return_unknown_args=True,
@@ -124,8 +125,8 @@ def _explained(said: str, arguments: Sequence[str], annotations: dict[str, Any])
 
 
 def _typed(option: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
-    """An option as it was typed, and the values after it."""
-    for position, argument in enumerate(arguments):
+    """An option as it was typed the last time, and the values after it."""
+    for position, argument in reversed(list(enumerate(arguments))):
         typed, equals, value = argument.partition("=")
         if typed.startswith("--") and typed[2:].replace("_", "-") == option:
             rest = list(arguments[position + 1 :])
@@ -155,9 +156,32 @@ def _annotations(command: Any) -> dict[str, Any]:
     return found
 
 
-def _expand_exponent(argument: str) -> str:
-    """Write 1e6 as 1000000, which options for integers accept too."""
-    return str(int(float(argument))) if re.fullmatch(r"[1-9]\d*e\d{1,2}", argument) else argument
+def _with_whole_numbers(arguments: Sequence[str], annotations: dict[str, Any]) -> list[str]:
+    """The arguments with 1000000 in place of 1e6, where an option takes whole numbers."""
+    described = {flag(name): _described(annotation) for name, annotation in annotations.items()}
+    expanded, kind = [], None  # what the values that follow are
+    for argument in arguments:
+        typed, equals, value = argument.partition("=")
+        if typed.startswith("--"):
+            kind = described.get(typed.replace("_", "-"))
+            is_whole = equals and kind in (KINDS[int], KINDS[tuple[int, ...]])
+            expanded.append(f"{typed}={_expand_exponent(value)}" if is_whole else argument)
+        else:
+            expanded.append(_expand_exponent(argument) if kind in (KINDS[int], KINDS[tuple[int, ...]]) else argument)
+            kind = None if kind == KINDS[int] else kind  # a single value
+    return expanded
+
+
+def _expand_exponent(value: str) -> str:
+    """Write 1e6 as 1000000 and 1.5e3 as 1500; other texts stay as they are.
+
+    >>> _expand_exponent("1.5e3"), _expand_exponent("1.5e0")
+    ('1500', '1.5e0')
+    """
+    if not re.fullmatch(r"[-+]?\d+(\.\d*)?e[-+]?\d{1,2}", value, flags=re.IGNORECASE):
+        return value
+    number = Decimal(value)
+    return str(int(number)) if number == int(number) else value
 
 
 def _options(command: Any) -> list[str]:

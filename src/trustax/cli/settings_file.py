@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trustax.cli.names import ZOO
-from trustax.errors import TrustaxError, similar_or_all
+from trustax.errors import TrustaxError, suggestion
 from trustax.run import Run
 from trustax.storage.reading import read_limited
 from trustax.sweeps.grid import setting_names, with_choice
@@ -38,7 +38,7 @@ def with_settings(run: Run, path: str | None, values: Mapping[str, Any]) -> Run:
     known = ["env_id", *setting_names(run.algorithm)]
     for name in values:
         if name not in known:
-            hint = similar_or_all(name, known)
+            hint = suggestion(name, known)
             raise TrustaxError(f"{path}: {run.algorithm_name} has no setting {name!r}; {hint}")
     try:
         own = {name: value for name, value in values.items() if name != "env_id"}

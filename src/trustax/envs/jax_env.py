@@ -1,5 +1,6 @@
 """The interface of environments written in JAX: pure functions of a state, without batch axes or autoreset."""
 
+from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -88,6 +89,7 @@ def validate(definition: JaxEnv) -> None:
 
 def _validate(definition: JaxEnv) -> None:
     name, spec = type(definition).__name__, definition.spec
+    _check_members(name, spec, definition.time_limit)
     zeros = jnp.zeros(spec.actions.shape, jnp.float32 if isinstance(spec.actions, BoxActions) else jnp.int32)
     state = jax.eval_shape(definition.reset, jax.random.key(0))
     returned = jax.eval_shape(definition.step, state, spec.actions.for_environment(zeros))
@@ -111,6 +113,17 @@ def _validate(definition: JaxEnv) -> None:
     for what, scalar in (("reward", reward), ("terminated", terminated)):
         if scalar.shape != ():
             raise TrustaxError(f"{name}.step must return a scalar {what}, not an array of shape {scalar.shape}")
+
+
+def _check_members(name: str, spec: Any, time_limit: Any) -> None:
+    """Raise an error for a spec or a time limit that training cannot use."""
+    if not isinstance(spec, EnvSpec):
+        raise TrustaxError(f"{name}.spec must be a trustax.EnvSpec, not {spec!r}; it declares observations and actions")
+    is_whole = isinstance(time_limit, Integral) and not isinstance(time_limit, bool)
+    if time_limit is not None and not (is_whole and time_limit >= 1):
+        raise TrustaxError(
+            f"{name}.time_limit must be a whole number of at least 1, or None for no limit, not {time_limit!r}"
+        )
 
 
 def _describe_arrays(state: Any) -> list[str]:

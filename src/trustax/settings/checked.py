@@ -33,6 +33,9 @@ class CheckedSettings:
         if positional and not isinstance(positional[0], str):
             example = f"{next(iter(known), 'setting')}={positional[0]!r}"
             raise TrustaxError(f"{cls.__name__} takes keyword arguments only, such as {cls.__name__}({example})")
+        if positional and "env" in known:
+            example = f'{cls.__name__}(env="{positional[0]}")'
+            raise TrustaxError(f"{cls.__name__} takes keyword arguments only, such as {example}")
         if positional:
             raise TrustaxError(
                 f"{cls.__name__} takes keyword arguments only; the environment is an argument of train: "

@@ -200,6 +200,8 @@ class Loggers:
 
 
 def _make_logger(logger: Any) -> Logger:
+    if isinstance(logger, type):
+        raise TrustaxError(f"a logger must be an object, not a class: {logger.__name__}(...)")
     if not isinstance(logger, str):
         missing = [name for name in ("start", "log", "close") if not hasattr(logger, name)]
         if missing:

@@ -68,12 +68,24 @@ def _checked(run: Run, name: str, values: Range | Sequence[Any]) -> Range | tupl
         raise TrustaxError(f"{run.algorithm_name} has no setting {name!r} to tune; {suggestion(name, known)}")
     if isinstance(values, Range):
         return _checked_range(run, name, values)
+    _refuse_pair(name, values)
     choices = tuple(tuple(one) if isinstance(one, list) else one for one in values)
     if isinstance(values, str) or len(choices) < 2 or len(set(map(repr, choices))) < len(choices):
         raise TrustaxError(f"{name} needs a range or at least two different choices, not {values!r}")
     for value in choices:
         _try(run, name, value)
     return choices
+
+
+def _refuse_pair(name: str, values: Any) -> None:
+    """Refuse a tuple of two numbers, which may mean a range or two choices."""
+    are_numbers = isinstance(values, tuple) and all(type(one) in (int, float) for one in values)
+    if are_numbers and len(values) == 2:
+        low, high = values
+        raise TrustaxError(
+            f"{name} is {values!r}: write tx.Range({low!r}, {high!r}) for a range "
+            f"or [{low!r}, {high!r}] for two choices"
+        )
 
 
 def _checked_range(run: Run, name: str, values: Range) -> Range:

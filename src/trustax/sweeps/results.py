@@ -46,6 +46,18 @@ class SweepResult:
     store: str | None = None
     """URL of the sweep in an object store; the folder then has a copy of the metrics"""
 
+    def __repr__(self) -> str:
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        return f"SweepResult({str(self.folder)!r}: {len(self.finished)} finished{failed}{self._best()})"
+
+    def _best(self) -> str:
+        """The method with the highest mean return; empty without returns or with several environments."""
+        means = {one.cell.label: one.returns[np.isfinite(one.returns)].mean() for one in self.finished if _ended(one)}
+        if not means or len({one.cell.env_id for one in self.finished}) > 1:
+            return ""
+        best = max(means, key=means.__getitem__)
+        return f"; best: {best} with a mean return of {means[best]:.4g}"
+
     def table(self) -> Table:
         """Final returns: one row per method and choice of settings, one column per environment."""
         env_ids = list(dict.fromkeys(one.cell.env_id for one in self.finished))
@@ -118,6 +130,11 @@ def collect(
             last = np.array(records[-1][RETURN], dtype=float)
             finished += [Finished(cell, job, last[cell.learners.start : cell.learners.stop]) for cell in cells]
     return SweepResult(folder, finished, list(failures), store)
+
+
+def _ended(one: Finished) -> bool:
+    """Whether an episode has ended."""
+    return bool(np.isfinite(one.returns).any())
 
 
 def _summary(returns: Runs | None) -> str:

@@ -34,6 +34,14 @@ class TuningResult:
     study: Any = field(repr=False)
     """the study of Optuna"""
 
+    def __repr__(self) -> str:
+        count = len(self.study.trials)
+        best = ""
+        if self._trials("COMPLETE"):
+            settings = ", ".join(f"{name}={_short(value)}" for name, value in self.best_settings.items())
+            best = f"; best: trial {self.best_trial.number} with {self.best_trial.value:.4g} ({settings})"
+        return f"TuningResult({str(self.folder)!r}: {count} trial{'' if count == 1 else 's'}{best})"
+
     @property
     def best_trial(self) -> Any:
         """The complete trial with the highest objective."""
