@@ -23,6 +23,8 @@ TASK_NAMES = [
 DEFAULTS = "MCPO N=10 default", "MCPO N=40 default"
 """`MCPO()`, and its form with the memory size of the MuJoCo tasks."""
 NUM_COLUMNS = 4
+MIN_SEEDS = 3
+"""Outcomes with fewer seeds are left out: a line without a spread says little."""
 
 
 def draw_overview(outcomes: Sequence[Outcome], protocol: str) -> dict[str, Figure]:
@@ -66,7 +68,7 @@ def _shown_on(task: str, outcomes: Sequence[Outcome], protocol: str) -> OutcomeB
     found = {
         method: outcome
         for method, outcome in outcomes_on(task, experiment, outcomes, protocol).items()
-        if outcome.steps[-1] >= 0.9 * TASKS[task].total_timesteps
+        if outcome.steps[-1] >= 0.9 * TASKS[task].total_timesteps and len(outcome.returns) >= MIN_SEEDS
     }
     own = [method for method in DEFAULTS if method in found][:1]
     ppo = [method for method in found if method.startswith("PPO")]
