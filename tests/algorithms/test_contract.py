@@ -86,7 +86,7 @@ CHANGES = {
     "kl_cost_max_target": Change((0.0, 1.0)),
     "kl_target_growth": Change((0.0,), {"kl_cost_max_target": 1e-3}),
     "kl_target_action_growth": Change((0.0,), {"kl_cost_max_target": 1e-3}, actions="box"),
-    "switch_every": Change(("minibatch",)),
+    "switch_every": Change(("minibatch",), {"num_epochs": 2}),
     "unrewarded_advantages": Change(("standardized",)),
     "kl_cost": Change((5.0,), {"kl_cost_rule": "fixed"}),
     "kl_target": Change((1e-9,), {"kl_cost_rule": "adaptive"}),
