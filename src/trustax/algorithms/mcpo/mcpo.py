@@ -29,7 +29,6 @@ from trustax.algorithms.mcpo.context import NUM_FEATURES, ContextFeatures, conte
 from trustax.algorithms.mcpo.memory import PolicyMemory
 from trustax.algorithms.mcpo.state import MCPOState
 from trustax.algorithms.mcpo.unrewarded import has_reward, scale_unrewarded
-from trustax.errors import TrustaxError
 from trustax.networks import Policy
 from trustax.ops.adam import adam_init, adam_step
 from trustax.ops.distributions import Distribution
@@ -79,8 +78,9 @@ class MCPO(FirstOrder):
     kl_target_action_growth: float = setting(0.5, minimum=0)
     """kl_cost_max_target is multiplied by the number of action dimensions to this power; discrete actions have one."""
     switch_every: Literal["auto", "epoch", "minibatch"] = "auto"
-    """When β switches: at the first minibatch of an epoch, for the whole epoch, or at every minibatch; auto: at every
-    minibatch if actions are continuous, it has 1,024 samples or more, or there is one epoch; else once an epoch."""
+    """When β switches: at every minibatch, or at the first one of an epoch, for all of it (a single epoch then stays at
+    β_min); auto: at every minibatch if actions are continuous, it has 1,024 samples or more, or there is one epoch;
+    else once an epoch."""
     unrewarded_advantages: Literal["scaled", "standardized"] = "scaled"
     """Advantages of a rollout without a reward: scaled by the last rollout with a reward, so that they stay small, or
     standardized as usual."""
@@ -99,14 +99,6 @@ class MCPO(FirstOrder):
     dropout: float = setting(0.5, minimum=0, below=1)
     """Dropout rate of the attention network."""
     can_divide_envs: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.kl_cost_rule == "switching" and self.switch_every == "epoch" and self.num_epochs == 1:
-            raise TrustaxError(
-                "with num_epochs=1, switch_every='epoch' never switches β: it is decided where the new policy is still "
-                "the old one; choose 'auto' or 'minibatch', or more epochs"
-            )
 
     def init(self, key: Key[Array, ""], spec: EnvSpec) -> MCPOState:
         learner = init_actor_critic(self, key, spec)  # unsplit key: the same initial policy for all algorithms
